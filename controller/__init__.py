@@ -1,0 +1,1 @@
+"""The verifier's appliance: inventory, deployment, collection, journal, cross-check, report, CLI."""

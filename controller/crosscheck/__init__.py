@@ -1,0 +1,1 @@
+"""The pure core: bounds, laws, windows and verdict. Takes values, returns values."""

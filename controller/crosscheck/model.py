@@ -1,0 +1,286 @@
+"""What the cross-check takes and what it returns: values only, no clock, no file, no socket.
+
+Times are nanoseconds on the controller's timeline; bytes and packets are exact integers; ``None`` is
+"unbounded" or "not known", never zero. The JSON of a result (design section 4) is made in
+``controller/crosscheck/json_form.py``; this module is its meaning.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from protos.reading import Direction, Observer, Reading
+
+
+class Verdict(enum.Enum):
+    """For a link, a site and a period. Lack of evidence is never ``COMPLIANT``."""
+
+    COMPLIANT = "compliant"
+    VIOLATION = "violation"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Holds(enum.Enum):
+    """Whether a law holds: a proof either way, or neither."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class FindingKind(enum.Enum):
+    """Stable names; scripts rely on them."""
+
+    HOST_UNDER_REPORTS = "host-under-reports"
+    HOST_OVER_REPORTS = "host-over-reports"
+    OBSERVERS_DISAGREE = "observers-disagree"
+    UNDECLARED_PORT = "undeclared-port"
+    LIMIT_EXCEEDED = "limit-exceeded"
+    LIMIT_POSSIBLY_EXCEEDED = "limit-possibly-exceeded"
+    COVERAGE_GAP = "coverage-gap"
+    COUNTER_RESET = "counter-reset"
+
+
+# ---------------------------------------------------------------- what goes in
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The time asked about, ``(from_ns, to_ns]`` on the controller's timeline."""
+
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """No more than ``bytes`` in any window of ``window_ns``, per node and direction."""
+
+    window_ns: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What laws and bounds rest on; declared in the site file, printed in every report.
+
+    Attributes:
+        in_flight_bytes: Q, most bytes between two neighbouring observers at any instant.
+        late_completion_bytes: most bytes the host's counter may lag behind what its DPU received.
+        dpu_own_bytes_per_s: the DPU's own traffic on its uplink, at most, per direction.
+        control_bytes_per_s: frames that switch or DPU make themselves on the link (LLDP, pause), at most.
+        largest_frame_bytes: M, without FCS.
+        required_coverage: share of the period that must be covered for ``compliant``.
+        largest_gap_ns: neighbouring readings further apart than this do not cover the time between.
+        liars: f, how many trust domains may lie at once (bounds.md 13).
+    """
+
+    in_flight_bytes: int = 0
+    late_completion_bytes: int = 0
+    dpu_own_bytes_per_s: int = 0
+    control_bytes_per_s: int = 0
+    largest_frame_bytes: int = 9_216
+    required_coverage: float = 0.95
+    largest_gap_ns: int = 15_000_000_000
+    liars: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """All that one observer of a link said about one direction.
+
+    Attributes:
+        readings: in order of ``earliest_ns``; several epochs may follow each other.
+        line_rate_bytes_per_s: of the port, or None (infinite) where it is not a wire port.
+        step_bytes: beta, the largest step the counter makes at once.
+        refresh_ns: R, already subtracted in ``earliest_ns``; kept for margins.
+        clock_width_ns: width of the clock offset interval, already in the readings; kept for margins.
+        drop_packets: cumulative packets dropped here in this direction, as readings of their own
+            (``bytes`` holds packets); empty when this observer cannot count drops.
+        epoch_reasons: why each epoch after the first began, by epoch number.
+        proven_epochs: the epochs whose continuity is evidenced (boot id, engine boots, no decrease...);
+            in any other, upper bounds are void (bounds.md 3).
+        looked: intervals in which the collector looked but got nothing, and why (for ``coverage-gap``).
+    """
+
+    observer: Observer
+    readings: tuple[Reading, ...]
+    line_rate_bytes_per_s: int | None = None
+    step_bytes: int = 0
+    refresh_ns: int = 0
+    clock_width_ns: int = 0
+    drop_packets: tuple[Reading, ...] = ()
+    epoch_reasons: Mapping[int, str] = field(default_factory=dict)
+    proven_epochs: frozenset[int] = frozenset({0})
+    looked: tuple[Silence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A stretch in which an observer gave no reading, and who was not looking.
+
+    ``who`` is one of ``controller-stopped``, ``network-cut``, ``device-silent``, ``not-polled``.
+    """
+
+    from_ns: int
+    to_ns: int
+    who: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEvidence:
+    """One link in one direction, as the observers tell it."""
+
+    link: str
+    node: str
+    pod: str
+    direction: Direction
+    tracks: Mapping[Observer, Track]
+    limits: tuple[Limit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PortEvidence:
+    """A switch port, declared or not, as the switch counts it. ``readings`` sum both directions."""
+
+    switch: str
+    port: str
+    declared: bool
+    operational: bool | None
+    readings: tuple[Reading, ...]
+    proven_epochs: frozenset[int] = frozenset({0})
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWeight:
+    """A declared transfer over a link that every observer must show."""
+
+    link: str
+    direction: Direction
+    from_ns: int
+    to_ns: int
+    bytes: int
+    packets: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteEvidence:
+    """Everything one cross-check looks at."""
+
+    site: str
+    period: Period
+    assumptions: Assumptions
+    links: tuple[LinkEvidence, ...]
+    ports: tuple[PortEvidence, ...]
+    inventory_checked: bool
+    known_weights: tuple[KnownWeight, ...] = ()
+
+
+# ---------------------------------------------------------------- what comes out
+
+
+@dataclass(frozen=True, slots=True)
+class ByteInterval:
+    """Bytes certainly at least ``lower`` and, unless None, certainly at most ``upper``."""
+
+    lower: int
+    upper: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LawResult:
+    """One law on one link and direction.
+
+    ``gap_at_least_bytes`` is the certain size of the breach (0 unless ``holds`` is NO); ``margin`` says in
+    words how wrong an assumption would have to be for the breach to dissolve; ``margin_ns`` is the same
+    for timing, None where no timing error could explain it.
+    """
+
+    law: str
+    holds: Holds
+    gap_at_least_bytes: int
+    margin: str
+    margin_ns: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing seen, with what it rests on. ``port`` is set instead of ``link`` for switch ports."""
+
+    kind: FindingKind
+    certain: bool
+    text: str
+    link: str | None = None
+    direction: Direction | None = None
+    switch: str | None = None
+    port: str | None = None
+    bytes_at_least: int | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+    margin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitResult:
+    """One limit on one link and direction, over every sliding window.
+
+    ``worst_at_least_bytes`` is the most any window certainly held, ``worst_at_most_bytes`` the most any
+    can have held; the window is ``(worst_from_ns, worst_from_ns + window]`` of the former, if any.
+    """
+
+    limit: Limit
+    holds: Holds
+    worst_at_least_bytes: int
+    worst_at_most_bytes: int | None
+    worst_from_ns: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkResult:
+    """The cross-check of one link and direction."""
+
+    link: str
+    node: str
+    pod: str
+    direction: Direction
+    verdict: Verdict
+    coverage: float
+    hidden_bytes_bound: int | None
+    observers: Mapping[Observer, ByteInterval]
+    laws: tuple[LawResult, ...]
+    limits: tuple[LimitResult, ...]
+    undecided: tuple[str, ...] = ()
+    """What would decide it, when the verdict is inconclusive."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortResult:
+    """What one switch port moved in the period, both directions."""
+
+    switch: str
+    port: str
+    declared: bool
+    lower_bytes: int
+    upper_bytes: int | None
+    operational: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """The result for a site and period."""
+
+    site: str
+    period: Period
+    evidence_from_ns: int | None
+    assumptions: Assumptions
+    links: tuple[LinkResult, ...]
+    ports: tuple[PortResult, ...]
+    findings: tuple[Finding, ...]
+    verdict: Verdict
+    known_weights: tuple[tuple[KnownWeight, bool, str], ...] = ()
+    """Each weight in the period, whether every observer showed it, and the sentence that says so."""

@@ -1,0 +1,1 @@
+"""Generated messages of the protobuf package ``weighbridge.v1``. Do not edit; run ``make protos``."""

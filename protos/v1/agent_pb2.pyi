@@ -1,0 +1,77 @@
+from protos.v1 import frame_pb2 as _frame_pb2
+from protos.v1 import reading_pb2 as _reading_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DescribeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PortDescription(_message.Message):
+    __slots__ = ("port", "role", "speed_bytes_per_s", "mtu_bytes", "source", "framing", "refresh_ns")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    SPEED_BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    MTU_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FRAMING_FIELD_NUMBER: _ClassVar[int]
+    REFRESH_NS_FIELD_NUMBER: _ClassVar[int]
+    port: str
+    role: _reading_pb2.PortRole
+    speed_bytes_per_s: int
+    mtu_bytes: int
+    source: str
+    framing: _reading_pb2.Framing
+    refresh_ns: int
+    def __init__(self, port: _Optional[str] = ..., role: _Optional[_Union[_reading_pb2.PortRole, str]] = ..., speed_bytes_per_s: _Optional[int] = ..., mtu_bytes: _Optional[int] = ..., source: _Optional[str] = ..., framing: _Optional[_Union[_reading_pb2.Framing, str]] = ..., refresh_ns: _Optional[int] = ...) -> None: ...
+
+class AgentDescription(_message.Message):
+    __slots__ = ("agent", "agent_version", "bundle_sha256", "frame_public_key", "python_version", "kernel", "machine", "clock", "frame_interval_ns", "ports", "spool")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    FRAME_PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_VERSION_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_FIELD_NUMBER: _ClassVar[int]
+    FRAME_INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    agent_version: str
+    bundle_sha256: str
+    frame_public_key: bytes
+    python_version: str
+    kernel: str
+    machine: str
+    clock: _frame_pb2.ClockStamp
+    frame_interval_ns: int
+    ports: _containers.RepeatedCompositeFieldContainer[PortDescription]
+    spool: _frame_pb2.SpoolState
+    def __init__(self, agent: _Optional[str] = ..., agent_version: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., frame_public_key: _Optional[bytes] = ..., python_version: _Optional[str] = ..., kernel: _Optional[str] = ..., machine: _Optional[str] = ..., clock: _Optional[_Union[_frame_pb2.ClockStamp, _Mapping]] = ..., frame_interval_ns: _Optional[int] = ..., ports: _Optional[_Iterable[_Union[PortDescription, _Mapping]]] = ..., spool: _Optional[_Union[_frame_pb2.SpoolState, _Mapping]] = ...) -> None: ...
+
+class ClockRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClockReply(_message.Message):
+    __slots__ = ("received_monotonic_ns", "sent_monotonic_ns", "clock")
+    RECEIVED_MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    SENT_MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_FIELD_NUMBER: _ClassVar[int]
+    received_monotonic_ns: int
+    sent_monotonic_ns: int
+    clock: _frame_pb2.ClockStamp
+    def __init__(self, received_monotonic_ns: _Optional[int] = ..., sent_monotonic_ns: _Optional[int] = ..., clock: _Optional[_Union[_frame_pb2.ClockStamp, _Mapping]] = ...) -> None: ...
+
+class Acknowledgement(_message.Message):
+    __slots__ = ("acknowledged_sequence",)
+    ACKNOWLEDGED_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    acknowledged_sequence: int
+    def __init__(self, acknowledged_sequence: _Optional[int] = ...) -> None: ...

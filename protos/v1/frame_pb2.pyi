@@ -1,0 +1,74 @@
+from protos.v1 import reading_pb2 as _reading_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ClockStamp(_message.Message):
+    __slots__ = ("boot_id", "monotonic_ns", "monotonic_raw_ns", "wall_ns")
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    MONOTONIC_RAW_NS_FIELD_NUMBER: _ClassVar[int]
+    WALL_NS_FIELD_NUMBER: _ClassVar[int]
+    boot_id: str
+    monotonic_ns: int
+    monotonic_raw_ns: int
+    wall_ns: int
+    def __init__(self, boot_id: _Optional[str] = ..., monotonic_ns: _Optional[int] = ..., monotonic_raw_ns: _Optional[int] = ..., wall_ns: _Optional[int] = ...) -> None: ...
+
+class SpoolState(_message.Message):
+    __slots__ = ("oldest_sequence", "frames", "bytes", "lost_frames")
+    OLDEST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOST_FRAMES_FIELD_NUMBER: _ClassVar[int]
+    oldest_sequence: int
+    frames: int
+    bytes: int
+    lost_frames: int
+    def __init__(self, oldest_sequence: _Optional[int] = ..., frames: _Optional[int] = ..., bytes: _Optional[int] = ..., lost_frames: _Optional[int] = ...) -> None: ...
+
+class Loss(_message.Message):
+    __slots__ = ("first_sequence", "last_sequence", "reason")
+    FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    first_sequence: int
+    last_sequence: int
+    reason: str
+    def __init__(self, first_sequence: _Optional[int] = ..., last_sequence: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("version", "agent", "sequence", "previous_sha256", "clock", "ports", "spool", "losses", "agent_version", "agent_start")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_SHA256_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    AGENT_START_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    agent: str
+    sequence: int
+    previous_sha256: bytes
+    clock: ClockStamp
+    ports: _containers.RepeatedCompositeFieldContainer[_reading_pb2.PortReading]
+    spool: SpoolState
+    losses: _containers.RepeatedCompositeFieldContainer[Loss]
+    agent_version: str
+    agent_start: int
+    def __init__(self, version: _Optional[int] = ..., agent: _Optional[str] = ..., sequence: _Optional[int] = ..., previous_sha256: _Optional[bytes] = ..., clock: _Optional[_Union[ClockStamp, _Mapping]] = ..., ports: _Optional[_Iterable[_Union[_reading_pb2.PortReading, _Mapping]]] = ..., spool: _Optional[_Union[SpoolState, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[Loss, _Mapping]]] = ..., agent_version: _Optional[str] = ..., agent_start: _Optional[int] = ...) -> None: ...
+
+class SignedFrame(_message.Message):
+    __slots__ = ("body", "signature")
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    body: bytes
+    signature: bytes
+    def __init__(self, body: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
