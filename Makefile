@@ -1,0 +1,43 @@
+# The commands of the project. `make demo` and `make test` do all set-up themselves.
+# Every path is relative, so a clone may live in a folder with a space in its name.
+.PHONY: help setup demo test check bench protos docs clean test-agent-py310
+.DEFAULT_GOAL := help
+
+PY := .venv/bin/python
+PACKAGES := protos dpu_agent switch controller hil
+PYTEST_ARGS ?=
+
+help: ## list the commands
+	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
+
+setup: ## system packages and .venv (root only when a package is missing)
+	@hil/setup.sh
+
+demo: setup ## the main job on real traffic: build/demo/
+	@$(PY) -m hil.demo
+
+test: setup ## all tests
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+check: setup ## style, types, import contracts, generated files
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy $(PACKAGES) tests
+	.venv/bin/lint-imports
+	$(PY) -m protos.generate --check
+	$(PY) -m controller.clireference --check
+
+test-agent-py310: setup ## the agent's tests on the DPU's Python 3.10
+	@hil/test-agent-py310.sh
+
+bench: setup ## figures, one JSON line each; AREA=main|meter|limits|switch|crosscheck|evidence|rules|planner
+	@$(PY) -m hil.bench $(AREA)
+
+protos: setup ## regenerate protos/v1/*_pb2* from the .proto files
+	$(PY) -m protos.generate
+
+docs: setup ## regenerate the generated reference pages
+	$(PY) -m controller.clireference
+
+clean: ## remove what was built (not .venv)
+	rm -rf build dist

@@ -1,0 +1,69 @@
+"""Rules for every test: no network for unit tests, and no silent skips where they must run.
+
+A test without a marker has no sockets. ``loopback`` gives it 127.0.0.1 and Unix sockets; ``rig`` lifts the
+rule (it works in network namespaces of its own). Under ``CI=true`` any skipped test fails the run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import pytest_socket
+
+PROJECT = Path(__file__).resolve().parent.parent
+# The recorded counters lie beside the project; nothing of them is copied into it.
+TRACES = PROJECT.parent / "shared" / "traces"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("rig") and os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip(reason="needs root for network namespaces"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("rig"):
+        return
+    if item.get_closest_marker("loopback"):
+        pytest_socket.socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
+    else:
+        pytest_socket.disable_socket(allow_unix_socket=True)
+
+
+def pytest_runtest_teardown() -> None:
+    pytest_socket.enable_socket()
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """The folder of recorded counters; the test skips, visibly, where it is absent."""
+    if not TRACES.is_dir():
+        pytest.skip(f"the recorded traces are not at {TRACES}")
+    return TRACES
+
+
+_skipped: list[str] = []
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]  # pluggy's result object
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _skipped.append(item.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if os.environ.get("CI") == "true" and _skipped:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if os.environ.get("CI") == "true" and _skipped:
+        terminalreporter.section("skipped in CI, which counts as failed", red=True)
+        for nodeid in _skipped:
+            terminalreporter.write_line(nodeid)
