@@ -132,7 +132,10 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class LinkEvidence:
-    """One link in one direction, as the observers tell it."""
+    """One link in one direction, as the observers tell it.
+
+    ``dpu``, ``switch`` and ``port`` name the two ends of its cable for the report's drawing; no bound or law uses them.
+    """
 
     link: str
     node: str
@@ -140,6 +143,9 @@ class LinkEvidence:
     direction: Direction
     tracks: Mapping[Observer, Track]
     limits: tuple[Limit, ...] = ()
+    dpu: str | None = None
+    switch: str | None = None
+    port: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
