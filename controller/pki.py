@@ -14,7 +14,7 @@ import enum
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -206,16 +206,40 @@ def create_site_pki(
         OperatorError: a bad name or address, or one of the files is already there; nothing was written.
     """
     ca = create_ca(site)
-    files = {directory / "ca.pem": (ca.certificate_pem, PUBLIC_MODE), directory / "ca.key": (ca.key_pem, PRIVATE_MODE)}
     stems = {directory / "controller": issue_certificate(ca, Role.CONTROLLER, controller, None, lifetime)}
     for name, ip in agents.items():
         stems[agent_stem(directory, name)] = issue_certificate(ca, Role.AGENT, name, ip, lifetime)
+    authority = (directory / "ca.key", directory / "ca.pem")
+    refuse_existing([*authority, *(with_ending(stem, ending) for stem in stems for ending in (".key", ".pem"))])
+    write_new(authority[0], ca.key_pem, PRIVATE_MODE)
+    write_new(authority[1], ca.certificate_pem, PUBLIC_MODE)
     for stem, issued in stems.items():
-        files[with_ending(stem, ".pem")] = (issued.certificate_pem, PUBLIC_MODE)
-        files[with_ending(stem, ".key")] = (issued.key_pem, PRIVATE_MODE)
-    refuse_existing(files)
-    for path, (content, mode) in files.items():
-        write_new(path, content, mode)
+        write_issued(stem, issued)
+
+
+def write_issued(stem: Path, issued: IssuedCertificate, *, renew: bool = False) -> None:
+    """Write ``issued`` as ``<stem>.pem`` and ``<stem>.key``.
+
+    With ``renew`` what is there is replaced, the key first: should this stop between the two, loading the pair says
+    that they do not belong together, and nothing runs on half of a renewal.
+
+    Raises:
+        OperatorError: without ``renew`` one of the files is there; or they cannot be written.
+    """
+    key, certificate = with_ending(stem, ".key"), with_ending(stem, ".pem")
+    if not renew:
+        refuse_existing([key, certificate])
+    for path, content, mode in (
+        (key, issued.key_pem, PRIVATE_MODE),
+        (certificate, issued.certificate_pem, PUBLIC_MODE),
+    ):
+        if not renew:
+            write_new(path, content, mode)
+            continue
+        fresh = with_ending(path, ".new")
+        fresh.unlink(missing_ok=True)
+        write_new(fresh, content, mode)
+        fresh.replace(path)
 
 
 def agent_stem(directory: Path, name: str) -> Path:
@@ -228,7 +252,7 @@ def with_ending(stem: Path, ending: str) -> Path:
     return stem.with_name(stem.name + ending)
 
 
-def refuse_existing(paths: Mapping[Path, object]) -> None:
+def refuse_existing(paths: Iterable[Path]) -> None:
     """Return if none of ``paths`` is there.
 
     Raises:
