@@ -1,0 +1,417 @@
+"""The journal: the append-only store of everything the controller received, did and decided.
+
+Each entry has a leaf number, consecutive from 0, given inside the transaction that writes it, so that several
+processes may append at once and no number is ever missing. What has been returned by :meth:`Journal.append` is on
+the disk. The bytes of an entry are kept exactly as they came; a digest of them and of the row around them is
+checked whenever the entry is read.
+
+Bodies by kind (JSON is UTF-8; 64-bit numbers in it are decimal strings):
+
+==========  =================================================  ====================  ==================================
+kind        body                                               source                meta
+==========  =================================================  ====================  ==================================
+SITE        the site file's exact bytes                        site name
+RUN_START   JSON run_id, version, pid, reason                  ``controller``
+RUN_STOP    the same                                           ``controller``
+TIMELINE    JSON of :mod:`controller.timeline`                 boot id
+ENROLMENT   JSON agent, public_key, bundle_sha256,             agent name
+            agent_version
+FRAME       the SignedFrame's exact bytes                      agent name            received_ns
+CLOCK       JSON t1, t2, t3, t4, boot_id, monotonic_raw_ns,    agent name
+            wall_ns
+POLL        bytes of the switch's poll record                  switch name           first_sent_ns, received_ns
+SCRAPE      the HTTP body                                      node name             first_sent_ns, received_ns,
+                                                                                     status, content_type, url
+ATTEMPT     JSON what, reason, text, first_sent_ns,            the device
+            gave_up_ns
+WEIGHT      JSON link, direction, from_ns, to_ns, bytes,       link name
+            packets
+==========  =================================================  ====================  ==================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import hashlib
+import heapq
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, final
+
+from controller.errors import EvidenceError, InternalError, OperatorError
+from controller.journal_schema import SIDE_FILES, fsync_folder, new_database, open_database, sqlite_errors
+
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+
+MAX_BODY_BYTES = 64 * 2**20
+"""Far above any frame, poll or scrape; whoever receives a body must have bounded it long before."""
+
+MAX_INTEGER = 2**63 - 1
+"""What SQLite stores: times in nanoseconds reach the year 2262."""
+
+_PAGE_ENTRIES = 256
+# Reading goes page by page, without a transaction between pages: a long read inside one transaction would keep
+# the write-ahead log from being folded back, and it would grow for as long as someone looks.
+
+
+class Kind(enum.Enum):
+    """What an entry is. A new kind needs a new format version: an old reader must not pass over it in silence."""
+
+    SITE = "site"
+    RUN_START = "run-start"
+    RUN_STOP = "run-stop"
+    TIMELINE = "timeline"
+    ENROLMENT = "enrolment"
+    FRAME = "frame"
+    CLOCK = "clock"
+    POLL = "poll"
+    SCRAPE = "scrape"
+    ATTEMPT = "attempt"
+    WEIGHT = "weight"
+
+
+class ConflictingEntryError(EvidenceError):
+    """An entry with the same kind, source and sequence is there already, with other bytes."""
+
+    def __init__(self, path: Path, entry: NewEntry, leaf: int) -> None:
+        self.kind, self.source, self.sequence, self.leaf = entry.kind, entry.source, entry.sequence, leaf
+        super().__init__(
+            f"{path}: {entry.kind.value} {entry.sequence} of {entry.source} is leaf {leaf} already, with other bytes. "
+            f"Two different records under one number are evidence against {entry.source}: keep both and find out why."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """What is to be appended.
+
+    Attributes:
+        kind: what it is.
+        source: whom or what it came from (agent, switch, node...).
+        recorded_ns: when the controller had it, on the timeline.
+        body: the exact bytes.
+        meta: what the controller adds; JSON.
+        sequence: the source's own number from 1 up; (kind, source, sequence) is unique. None where there is none.
+    """
+
+    kind: Kind
+    source: str
+    recorded_ns: int
+    body: bytes
+    meta: Mapping[str, JsonValue] = field(default_factory=dict)
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is in the journal, its digests checked. ``leaf`` is its number; see :class:`NewEntry` for the rest."""
+
+    leaf: int
+    kind: Kind
+    source: str
+    recorded_ns: int
+    body: bytes
+    meta: Mapping[str, JsonValue]
+    sequence: int | None
+    body_sha256: bytes
+
+
+class _Row(NamedTuple):
+    """One row but its body and its own digest, in the order of the columns."""
+
+    leaf: int
+    kind: str
+    source: str
+    sequence: int | None
+    recorded_ns: int
+    meta: str
+    body_sha256: bytes
+
+    def digest(self) -> bytes:
+        row = json.dumps([*self[:-1], self.body_sha256.hex()], separators=(",", ":"))
+        return hashlib.sha256(b"weighbridge/journal-entry/v1\x00" + row.encode()).digest()
+
+
+_COLUMNS = f"{', '.join(_Row._fields)}, entry_sha256, body"
+_INSERT = f"INSERT INTO entry ({_COLUMNS}) VALUES ({', '.join('?' * (len(_Row._fields) + 2))})"  # noqa: S608  constants
+
+
+@final
+class Journal:
+    """One journal, opened for appending or only for reading. Threads may share it."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, read_only: bool) -> None:
+        """Use :meth:`create` or :meth:`open`."""
+        self.path = path
+        self.read_only = read_only
+        self._connection = connection
+        self._lock = threading.RLock()
+
+    # ------------------------------------------------------------ life
+
+    @classmethod
+    def create(cls, path: Path | str, *entries: NewEntry) -> Journal:
+        """Make a new journal at ``path`` holding ``entries``, and open it for appending.
+
+        1. Build it under another name in the same folder, and put it on the disk.
+        2. Give it its name in one step that fails if the name is taken.
+        3. Put the name on the disk.
+
+        So a journal is there whole or not at all.
+
+        Raises:
+            OperatorError: something is at ``path`` already, or the folder cannot be written; nothing is left behind.
+        """
+        path = Path(path)
+        for taken in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
+            if taken.exists() or taken.is_symlink():
+                raise _already_there(path, taken)
+        building = path.with_name(f".{path.name}.new-{os.getpid()}-{threading.get_ident()}")
+        try:
+            with cls(building, new_database(building), read_only=False) as journal:
+                journal.append(*entries)
+            _fsync_file(building)
+            os.link(building, path)
+            fsync_folder(path.parent)
+        except FileExistsError as error:
+            raise _already_there(path, path) from error
+        except OSError as error:
+            raise OperatorError(f"{path}: cannot make the journal ({error.strerror}). Check the folder.") from error
+        finally:
+            for suffix in ("", *SIDE_FILES):
+                building.with_name(building.name + suffix).unlink(missing_ok=True)
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: Path | str, *, read_only: bool = False) -> Journal:
+        """Open the journal at ``path``.
+
+        Raises:
+            OperatorError: there is none, it is something else, or its format is newer than this program.
+            EvidenceError: it is damaged.
+        """
+        path = Path(path)
+        return cls(path, open_database(path, read_only=read_only), read_only=read_only)
+
+    def close(self) -> None:
+        """Close it; safe to call twice."""
+        with self._lock, sqlite_errors(self.path):
+            self._connection.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ writing
+
+    def append(self, *entries: NewEntry) -> list[int | None]:
+        """Append ``entries`` in one transaction; they are on the disk when this returns.
+
+        Returns:
+            The leaf number of each, or None for one that is there already with the same bytes.
+
+        Raises:
+            ConflictingEntryError: one is there already with other bytes; none of ``entries`` was written.
+            OperatorError: the journal was opened for reading, the disk is full or fails.
+        """
+        if self.read_only:
+            raise OperatorError(f"{self.path} was opened for reading only; nothing was written.")
+        prepared = [_prepare(entry) for entry in entries]
+        if not prepared:
+            return []
+        with self._lock, self._transaction():
+            leaf: int = self._connection.execute("SELECT coalesce(max(leaf) + 1, 0) FROM entry").fetchone()[0]
+            leaves: list[int | None] = []
+            for entry, meta, body_sha256 in prepared:
+                if self._is_there(entry, body_sha256):
+                    leaves.append(None)
+                    continue
+                row = _Row(leaf, entry.kind.value, entry.source, entry.sequence, entry.recorded_ns, meta, body_sha256)
+                self._connection.execute(_INSERT, (*row, row.digest(), entry.body))
+                leaves.append(leaf)
+                leaf += 1
+        return leaves
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with sqlite_errors(self.path):
+            # IMMEDIATE takes the write lock first: the leaf number read next is still the last one at commit.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _is_there(self, entry: NewEntry, body_sha256: bytes) -> bool:
+        if entry.sequence is None:
+            return False
+        row = self._connection.execute(
+            "SELECT leaf, body_sha256 FROM entry WHERE kind = ? AND source = ? AND sequence = ?",
+            (entry.kind.value, entry.source, entry.sequence),
+        ).fetchone()
+        if row is None:
+            return False
+        if row[1] != body_sha256:
+            raise ConflictingEntryError(self.path, entry, row[0])
+        return True
+
+    # ------------------------------------------------------------ reading
+
+    def entries(
+        self,
+        *,
+        kinds: Collection[Kind] | None = None,
+        source: str | None = None,
+        from_leaf: int = 0,
+        from_ns: int | None = None,
+        to_ns: int | None = None,
+    ) -> Iterator[Entry]:
+        """Yield the entries in leaf order, as they stood when the first was asked for.
+
+        Args:
+            kinds: only these; None for all.
+            source: only this one's.
+            from_leaf: from this leaf on.
+            from_ns: recorded at this time or later.
+            to_ns: recorded at this time or earlier.
+
+        Raises:
+            EvidenceError: an entry's digest does not check; the text names the leaf.
+        """
+        # 1. Fix the last leaf, so that what is appended meanwhile is not half seen. 2. Narrow the leaves by time,
+        # through the index alone. 3. Walk each kind in leaf order, a page at a time, and merge.
+        low = -MAX_INTEGER if from_ns is None else max(from_ns, -MAX_INTEGER)
+        high = MAX_INTEGER if to_ns is None else min(to_ns, MAX_INTEGER)
+        first, last = self._one("SELECT min(leaf), max(leaf) FROM entry WHERE recorded_ns BETWEEN ? AND ?", (low, high))
+        if last is None:
+            return
+        chosen: Collection[Kind | None] = [None]
+        if kinds is not None or source is not None:
+            chosen = set(kinds if kinds is not None else Kind)
+        first = max(first, from_leaf)
+        walks = [self._walk(kind, source, range(first, last + 1)) for kind in chosen]
+        for entry in heapq.merge(*walks, key=attrgetter("leaf")):
+            if low <= entry.recorded_ns <= high:
+                yield entry
+
+    def _walk(self, kind: Kind | None, source: str | None, leaves: range) -> Iterator[Entry]:
+        where, values = _where(kind, source)
+        query = f"SELECT {_COLUMNS} FROM entry WHERE {where} AND leaf BETWEEN ? AND ? ORDER BY leaf LIMIT ?"  # noqa: S608  constants
+        while leaves:
+            with self._lock, sqlite_errors(self.path):
+                rows = self._connection.execute(query, (*values, leaves[0], leaves[-1], _PAGE_ENTRIES)).fetchall()
+            for row in rows:
+                yield self._entry(row)
+            if len(rows) < _PAGE_ENTRIES:
+                return
+            leaves = range(rows[-1][0] + 1, leaves.stop)
+
+    def last(self, kind: Kind, source: str | None = None) -> Entry | None:
+        """Return the newest entry of ``kind`` (and ``source``), or None.
+
+        Raises:
+            EvidenceError: its digest does not check.
+        """
+        where, values = _where(kind, source)
+        row = self._one(f"SELECT {_COLUMNS} FROM entry WHERE {where} ORDER BY leaf DESC LIMIT 1", values)  # noqa: S608  constants
+        return None if row is None else self._entry(row)
+
+    def last_sequence(self, kind: Kind, source: str) -> int:
+        """Return the highest sequence of ``kind`` and ``source``; 0 if there is none."""
+        row = self._one(
+            "SELECT max(sequence) FROM entry WHERE kind = ? AND source = ? AND sequence IS NOT NULL",
+            (kind.value, source),
+        )
+        return int(row[0] or 0)
+
+    def last_recorded_ns(self) -> int | None:
+        """Return the latest time at which anything was recorded, on the timeline; None for an empty journal."""
+        value = self._one("SELECT max(recorded_ns) FROM entry", ())[0]
+        return None if value is None else int(value)
+
+    def __len__(self) -> int:
+        """Return the number of entries: one more than the last leaf."""
+        return int(self._one("SELECT coalesce(max(leaf) + 1, 0) FROM entry", ())[0])
+
+    def _one(self, query: str, values: Collection[object]) -> Any:
+        with self._lock, sqlite_errors(self.path):
+            return self._connection.execute(query, tuple(values)).fetchone()
+
+    def _entry(self, columns: tuple[Any, ...]) -> Entry:
+        row, (entry_sha256, body) = _Row(*columns[:-2]), columns[-2:]
+        for what, digest, recorded in (
+            ("body", hashlib.sha256(body).digest(), row.body_sha256),
+            ("header", row.digest(), entry_sha256),
+        ):
+            if digest != recorded:
+                raise EvidenceError(
+                    f"{self.path}: the {what} of leaf {row.leaf} ({row.kind} of {row.source}) is not what was "
+                    "recorded: its digest does not check. Restore the journal from a copy; `weighbridge journal fsck` lists "
+                    "every damaged leaf."
+                )
+        try:
+            kind = Kind(row.kind)
+        except ValueError as error:
+            raise EvidenceError(
+                f"{self.path}: leaf {row.leaf} has the unknown kind {row.kind!r}. Update weighbridge on this machine."
+            ) from error
+        return Entry(
+            row.leaf, kind, row.source, row.recorded_ns, body, json.loads(row.meta), row.sequence, row.body_sha256
+        )
+
+
+def _where(kind: Kind | None, source: str | None) -> tuple[str, tuple[str, ...]]:
+    """Return a condition that one index answers in leaf order, and its values."""
+    if kind is None:
+        return "true", ()
+    return ("kind = ?", (kind.value,)) if source is None else ("kind = ? AND source = ?", (kind.value, source))
+
+
+def _prepare(entry: NewEntry) -> tuple[NewEntry, str, bytes]:
+    """Return the entry with its meta as text and the digest of its body; what cannot be stored is our own fault."""
+    if not entry.source or len(entry.body) > MAX_BODY_BYTES:
+        raise InternalError(
+            f"a {entry.kind.value} entry needs a source and at most {MAX_BODY_BYTES} bytes; "
+            f"this one has source {entry.source!r} and {len(entry.body)} bytes"
+        )
+    if entry.sequence is not None and not 1 <= entry.sequence <= MAX_INTEGER:
+        raise EvidenceError(
+            f"{entry.kind.value} of {entry.source}: no sequence can be {entry.sequence}; it was not stored"
+        )
+    meta = json.dumps(dict(entry.meta), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return entry, meta, hashlib.sha256(entry.body).digest()
+
+
+def _already_there(path: Path, taken: Path) -> OperatorError:
+    if taken == path:
+        return OperatorError(
+            f"{path} exists already; a journal is never overwritten. Name another file under `controller: journal:` "
+            "in the site file, or move this one away."
+        )
+    return OperatorError(
+        f"{taken} is left from a journal that is no longer at {path}; SQLite would replay it into a new one. "
+        "Put the journal back, or move this file away."
+    )
+
+
+def _fsync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,201 @@
+"""The journal's file: its tables, its format version, how it is made and how it is opened.
+
+The file is an SQLite database in write-ahead mode with full synchronisation: a transaction that has returned is on
+the disk. One table, ``entry``, is append-only; triggers refuse updates, deletions and gaps in the leaf numbers, so
+that a mistake in our own code cannot break what a later signature over the leaves will rest on.
+
+Each row carries two digests. ``body_sha256`` is SHA-256 of the body; ``entry_sha256`` is SHA-256 of everything else
+in the row and of ``body_sha256``. A flipped bit anywhere in a row is found when the row is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from controller.errors import EvidenceError, InternalError, OperatorError, WeighbridgeError
+
+FORMAT_VERSION = 1
+"""Stored in ``PRAGMA user_version``. A reader refuses a newer one: it would not know what it does not see."""
+
+APPLICATION_ID = 0x57424A4E
+"""``WBJN``, stored in ``PRAGMA application_id``: tells a journal from any other SQLite file."""
+
+BUSY_TIMEOUT_S = 30.0
+"""How long a writer waits for another process's transaction; ours last milliseconds, a copy or a backup may not."""
+
+SIDE_FILES = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside the file. A log that outlives its journal would be replayed into the next one."""
+
+_TABLES = """
+CREATE TABLE entry (
+    leaf         INTEGER PRIMARY KEY CHECK (leaf >= 0),
+    kind         TEXT    NOT NULL,
+    source       TEXT    NOT NULL,
+    sequence     INTEGER CHECK (sequence >= 1),
+    recorded_ns  INTEGER NOT NULL,
+    meta         TEXT    NOT NULL,
+    body         BLOB    NOT NULL,
+    body_sha256  BLOB    NOT NULL CHECK (length(body_sha256) = 32),
+    entry_sha256 BLOB    NOT NULL CHECK (length(entry_sha256) = 32)
+) STRICT;
+CREATE UNIQUE INDEX entry_once ON entry (kind, source, sequence) WHERE sequence IS NOT NULL;
+CREATE INDEX entry_by_kind ON entry (kind);
+CREATE INDEX entry_by_source ON entry (kind, source);
+CREATE INDEX entry_by_time ON entry (recorded_ns);
+CREATE TRIGGER entry_leaves_are_consecutive BEFORE INSERT ON entry
+    WHEN NEW.leaf <> (SELECT coalesce(max(leaf) + 1, 0) FROM entry)
+    BEGIN SELECT RAISE(ABORT, 'leaf numbers are consecutive'); END;
+CREATE TRIGGER entry_is_never_changed BEFORE UPDATE ON entry
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER entry_is_never_removed BEFORE DELETE ON entry
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+"""
+
+
+@contextlib.contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises about the journal at ``path`` into an error that says what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _in_words(path, error) from error
+
+
+# What SQLite says, whose fault it is, and what to do; the first that fits counts.
+_WORDS: tuple[tuple[tuple[str, ...], type[WeighbridgeError], str], ...] = (
+    (
+        ("not a database",),
+        OperatorError,
+        "is not a journal (nor any SQLite file). Name the journal that `weighbridge init` made.",
+    ),
+    (
+        ("malformed", "corrupt"),
+        EvidenceError,
+        "is damaged. Keep a copy of it as it is, and run `weighbridge journal fsck` to learn what can still be read.",
+    ),
+    (
+        ("locked", "busy"),
+        OperatorError,
+        f"was held by another process for more than {BUSY_TIMEOUT_S:.0f} s. End that process and start again.",
+    ),
+    (("full",), OperatorError, "is on a full disk; nothing of this transaction was written. Free space there."),
+    (
+        ("readonly", "unable to open"),
+        OperatorError,
+        "cannot be opened or written. Check the rights of the file and of its folder.",
+    ),
+    (("disk I/O",), OperatorError, "is on a disk that failed. Look at the system's log before going on."),
+)
+
+
+def _in_words(path: Path, error: sqlite3.Error) -> WeighbridgeError:
+    text = str(error)
+    for marks, fault, sentence in _WORDS:
+        if any(mark in text for mark in marks):
+            return fault(f"the journal {path} {sentence} (SQLite: {text})")
+    return InternalError(f"the journal {path} refused what this program asked of it: {text}")
+
+
+def new_database(path: Path) -> sqlite3.Connection:
+    """Return a connection to a new, empty journal at ``path``, which must not be there yet.
+
+    Raises:
+        OperatorError: the file exists, or cannot be made.
+    """
+    try:
+        # SQLite gives its side files the rights of the main file: what agents and hosts said is for the operator.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise OperatorError(f"{path}: cannot make the journal ({error.strerror}). Check the folder.") from error
+    with sqlite_errors(path):
+        connection = _connect(path, "mode=rw")
+        connection.execute("PRAGMA journal_mode = WAL")
+        _set_up(connection)
+        connection.executescript(
+            f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
+            f"{_TABLES} COMMIT;"
+        )
+    return connection
+
+
+def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    """Return a connection to the journal at ``path`` after checking that it is one this program can read.
+
+    Raises:
+        OperatorError: there is none, it is something else, or its format is newer than this program.
+        EvidenceError: it is damaged.
+    """
+    if not path.is_file():
+        what = "is not a file" if path.exists() else "does not exist"
+        raise OperatorError(f"{path}: the journal {what}. Make one with `weighbridge init SITE.yaml`.")
+    with sqlite_errors(path):
+        connection = _connect_read_only(path) if read_only else _connect(path, "mode=rw")
+        try:
+            _check_format(path, connection)
+            if not read_only:
+                _set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _connect(path: Path, query: str) -> sqlite3.Connection:
+    # Autocommit (isolation_level None): transactions are opened by hand, as IMMEDIATE, where they are needed.
+    # Threads share the connection under the journal's own lock.
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{query}",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    connection = _connect(path, "mode=ro")
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        connection.close()
+        # A reader of a write-ahead journal needs its shared-memory file; on a read-only disk SQLite cannot make
+        # it. Without a log beside it the file is all there is and cannot change: it may be read as it lies.
+        if "unable to open" not in str(error) or path.with_name(path.name + "-wal").exists():
+            raise
+        connection = _connect(path, "mode=ro&immutable=1")
+    return connection
+
+
+def _check_format(path: Path, connection: sqlite3.Connection) -> None:
+    application_id = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application_id != APPLICATION_ID:
+        raise OperatorError(
+            f"{path} is not a journal: it is another program's SQLite file. "
+            "Name the journal that `weighbridge init` made."
+        )
+    if version > FORMAT_VERSION:
+        raise OperatorError(
+            f"{path}: the journal has format {version}, this program knows formats up to {FORMAT_VERSION}. "
+            "Update weighbridge on this machine; the journal was not touched."
+        )
+    if version < 1:
+        raise EvidenceError(f"{path}: the journal has no format version: it is damaged. Restore it from a copy.")
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    for pragma in ("synchronous = FULL", "trusted_schema = OFF", "cell_size_check = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def fsync_folder(folder: Path) -> None:
+    """Put the names in ``folder`` on the disk: a new file is durable only when its name is."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
