@@ -1,0 +1,291 @@
+"""The agent's configuration file: strict JSON, refused as a whole at the first doubt.
+
+A whole file, with every key there is::
+
+    {
+      "agent": "node1-dpu0",
+      "listen": "10.250.0.11:7443",
+      "ca": "/opt/weighbridge/etc/ca.pem",
+      "certificate": "/opt/weighbridge/etc/agent.pem",
+      "key": "/opt/weighbridge/etc/agent.key",
+      "state_directory": "/var/lib/weighbridge",
+      "ports": [
+        {"name": "pf0hpf", "role": "host_port"},
+        {"name": "p0", "role": "uplink", "refresh_ms": 0}
+      ],
+      "frame_interval_ms": 1000,
+      "spool": {"max_bytes": 1073741824, "max_age_s": 259200},
+      "clock_offset_ns": 0
+    }
+
+========================  ==========  ============================================================================
+key                       default     meaning
+========================  ==========  ============================================================================
+``agent``                 required    the agent's name; its certificate must carry it
+``listen``                required    management address and port, ``IPv4:PORT`` or ``[IPv6]:PORT``; never a wildcard,
+                                      which would listen on the data ports as well
+``ca``                    required    the site's authority, PEM; relative paths start at the configuration file
+``certificate``, ``key``  required    the agent's own, PEM; the key's mode must be 0600
+``state_directory``       required    frame key, numbers and spool; made (mode 0700) if it is not there
+``ports``                 required    1 to 64 of ``{"name", "role", "refresh_ms"}``; ``role`` is ``host_port``
+                                      (towards the host) or ``uplink`` (towards the switch)
+``ports[].refresh_ms``    0           how old a value the driver serves can be, 0 to 60000. 0 is right for drivers
+                                      that count in the kernel; mlx5 representors serve the copy of the read before
+                                      (give frame interval plus 1000)
+``frame_interval_ms``     1000        one frame every so often, 100 to 60000
+``spool.max_bytes``       1073741824  disk that unacknowledged frames may take, 1048576 or more
+``spool.max_age_s``       259200      how long an unacknowledged frame is kept at least (72 h), 60 or more
+``clock_offset_ns``       0           added to both monotonic clocks, 0 or more; rigs give it, so that agents on one
+                                      machine differ
+========================  ==========  ============================================================================
+
+Unknown keys, keys given twice, numbers in quotes, floats and ``true`` for a number are refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from dpu_agent.errors import ConfigError
+from protos.reading import Observer
+
+MAX_PORTS = 64
+# IFNAMSIZ is 16 with the terminating NUL (linux/if.h).
+MAX_INTERFACE_NAME = 15
+MAX_FRAME_INTERVAL_MS = 60_000
+MIN_FRAME_INTERVAL_MS = 100
+MAX_REFRESH_MS = 60_000
+MIN_SPOOL_BYTES = 1 << 20
+MIN_SPOOL_AGE_S = 60
+DEFAULT_SPOOL_BYTES = 1 << 30
+DEFAULT_SPOOL_AGE_S = 72 * 3_600
+MAX_CONFIG_BYTES = 1 << 20
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+# Half of what a signed 64-bit clock holds: an offset never overflows the sum.
+MAX_OFFSET_NS = 1 << 62
+
+_ROLES = {"host_port": Observer.DPU_HOST_PORT, "uplink": Observer.DPU_UPLINK}
+# The grammar of names in certificates (controller/pki.py): nothing in it needs escaping in a URI or a file name.
+_AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_INTERFACE_NAME = re.compile(rf"[!-~]{{1,{MAX_INTERFACE_NAME}}}", re.ASCII)
+_LISTEN = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+)):(?P<port>[1-9][0-9]{0,4})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PortConfig:
+    """One port to meter. ``refresh_ns``: how old a value its driver serves can be."""
+
+    name: str
+    role: Observer
+    refresh_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolLimits:
+    """Bounds of the spool: bytes on disk, and the age below which nothing is dropped for its age."""
+
+    max_bytes: int = DEFAULT_SPOOL_BYTES
+    max_age_ns: int = DEFAULT_SPOOL_AGE_S * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """What the module's docstring says, in nanoseconds and absolute paths."""
+
+    path: Path
+    agent: str
+    listen: str
+    ca: Path
+    certificate: Path
+    key: Path
+    state_directory: Path
+    ports: tuple[PortConfig, ...]
+    frame_interval_ns: int = 1_000 * NS_PER_MS
+    spool: SpoolLimits = SpoolLimits()
+    clock_offset_ns: int = 0
+
+
+def load(path: Path) -> AgentConfig:
+    """Return the configuration in ``path``.
+
+    1. Read the file and parse it as JSON that says each thing once.
+    2. Take each key by its type and range.
+    3. Whatever was not taken is unknown.
+
+    Raises:
+        ConfigError: the file is not there, or wrong at a key; the message names both and the remedy.
+    """
+    top = _Section(path, "", _parse(path))
+    base = path.absolute().parent
+    spool = top.section("spool")
+    config = AgentConfig(
+        path=path,
+        agent=top.matching("agent", _AGENT_NAME, "up to 63 ASCII letters, digits, '.', '_' and '-'"),
+        listen=_listen(top),
+        ca=base / top.text("ca"),
+        certificate=base / top.text("certificate"),
+        key=base / top.text("key"),
+        state_directory=base / top.text("state_directory"),
+        ports=_ports(top),
+        frame_interval_ns=NS_PER_MS
+        * top.integer("frame_interval_ms", 1_000, MIN_FRAME_INTERVAL_MS, MAX_FRAME_INTERVAL_MS),
+        spool=SpoolLimits(
+            max_bytes=spool.integer("max_bytes", DEFAULT_SPOOL_BYTES, MIN_SPOOL_BYTES, 1 << 50),
+            max_age_ns=NS_PER_S * spool.integer("max_age_s", DEFAULT_SPOOL_AGE_S, MIN_SPOOL_AGE_S, 10**9),
+        ),
+        clock_offset_ns=top.integer("clock_offset_ns", 0, 0, MAX_OFFSET_NS),
+    )
+    spool.refuse_rest()
+    top.refuse_rest()
+    return config
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_CONFIG_BYTES + 1)
+    except FileNotFoundError as error:
+        raise ConfigError(path, None, "is not there", "give the agent's configuration with --config") from error
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise ConfigError(path, None, problem, "check the path, its owner and its mode") from error
+    if len(content) > MAX_CONFIG_BYTES:
+        raise ConfigError(path, None, f"is larger than {MAX_CONFIG_BYTES} bytes", "give the agent's configuration")
+    return content
+
+
+def _parse(path: Path) -> dict[str, object]:
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        seen: dict[str, object] = {}
+        for key, value in pairs:
+            if key in seen:
+                raise ConfigError(path, key, "is given twice", "say it once")
+            seen[key] = value
+        return seen
+
+    def constant(name: str) -> NoReturn:
+        raise ConfigError(path, None, f"{name} is not a value of JSON", "write a whole number")
+
+    content = _read(path)
+    try:
+        value = json.loads(content.decode("utf-8"), object_pairs_hook=once, parse_constant=constant)
+    except UnicodeDecodeError as error:
+        raise ConfigError(path, None, f"is not UTF-8 at byte {error.start}", "save it as UTF-8") from error
+    except json.JSONDecodeError as error:
+        problem = f"is not JSON at line {error.lineno}, column {error.colno} ({error.msg})"
+        raise ConfigError(path, None, problem, "correct it there") from error
+    except (RecursionError, ValueError) as error:
+        raise ConfigError(path, None, f"is not JSON that can be read ({error})", "correct it") from error
+    if not isinstance(value, dict):
+        raise ConfigError(path, None, "is not a JSON object", 'begin it with {"agent": ...}')
+    return value
+
+
+class _Section:
+    """One object of the file; every key that is taken is struck off, what is left is unknown."""
+
+    def __init__(self, path: Path, prefix: str, values: dict[str, object]) -> None:
+        self._path, self._prefix, self._left = path, prefix, dict(values)
+        self._known: list[str] = []
+
+    def error(self, key: str, problem: str, remedy: str) -> ConfigError:
+        return ConfigError(self._path, self._prefix + key, problem, remedy)
+
+    def take(self, key: str, default: object = None) -> object:
+        self._known.append(key)
+        if key not in self._left:
+            if default is None:
+                raise self.error(key, "is missing", "add it")
+            return default
+        return self._left.pop(key)
+
+    def text(self, key: str) -> str:
+        value = self.take(key)
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise self.error(key, f"{_shown(value)} is not a text", "write a text in quotes, not empty")
+        return value
+
+    def matching(self, key: str, grammar: re.Pattern[str], wanted: str) -> str:
+        value = self.text(key)
+        if not grammar.fullmatch(value):
+            raise self.error(key, f"{_shown(value)} is not a name", f"use {wanted}")
+        return value
+
+    def integer(self, key: str, default: int, least: int, most: int) -> int:
+        value = self.take(key, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.error(key, f"{_shown(value)} is not a whole number", f"write a number without quotes: {default}")
+        if not least <= value <= most:
+            raise self.error(key, f"{value} is out of range", f"give {least} to {most}")
+        return value
+
+    def section(self, key: str) -> _Section:
+        value = self.take(key, {})
+        if not isinstance(value, dict):
+            raise self.error(key, f"{_shown(value)} is not an object", "write {...}")
+        return _Section(self._path, f"{self._prefix}{key}.", value)
+
+    def sections(self, key: str) -> list[_Section]:
+        value = self.take(key)
+        if not isinstance(value, list):
+            raise self.error(key, f"{_shown(value)} is not a list", "write [...]")
+        found = []
+        for index, item in enumerate(value):
+            if not isinstance(item, dict):
+                raise self.error(f"{key}[{index}]", f"{_shown(item)} is not an object", "write {...}")
+            found.append(_Section(self._path, f"{self._prefix}{key}[{index}].", item))
+        return found
+
+    def refuse_rest(self) -> None:
+        for key in self._left:
+            raise self.error(key, "is not a key of this file", f"remove it, or use one of {', '.join(self._known)}")
+
+
+def _shown(value: object) -> str:
+    shown = json.dumps(value, ensure_ascii=True)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _listen(top: _Section) -> str:
+    value = top.text("listen")
+    match = _LISTEN.fullmatch(value)
+    remedy = "write the management address and a port, for example 10.250.0.11:7443 or [fd00::11]:7443"
+    if match is None or not 1 <= int(match["port"]) <= 65_535:
+        raise top.error("listen", f"{_shown(value)} is not an address and port", remedy)
+    try:
+        address = ipaddress.ip_address(match["v6"] or match["v4"])
+    except ValueError as error:
+        raise top.error("listen", f"{_shown(value)} is not an address and port", remedy) from error
+    if address.is_unspecified:
+        problem = f"{_shown(value)} would listen on every interface, the data ports too"
+        raise top.error("listen", problem, remedy)
+    return value
+
+
+def _ports(top: _Section) -> tuple[PortConfig, ...]:
+    sections = top.sections("ports")
+    if not 1 <= len(sections) <= MAX_PORTS:
+        raise top.error("ports", f"names {len(sections)} ports", f"name 1 to {MAX_PORTS}")
+    ports: dict[str, PortConfig] = {}
+    for section in sections:
+        name = section.matching(
+            "name", _INTERFACE_NAME, f"an interface's name, up to {MAX_INTERFACE_NAME} ASCII characters without spaces"
+        )
+        # The kernel refuses these as names (dev_valid_name), so they can only be mistakes.
+        if name in {".", ".."} or "/" in name or ":" in name:
+            raise section.error("name", f"{_shown(name)} is not an interface's name", "give the name `ip link` shows")
+        role = section.text("role")
+        if role not in _ROLES:
+            raise section.error("role", f"{_shown(role)} is not a role", f"use one of {', '.join(_ROLES)}")
+        if name in ports:
+            raise section.error("name", f"{_shown(name)} is given twice", "name each port once")
+        refresh_ns = NS_PER_MS * section.integer("refresh_ms", 0, 0, MAX_REFRESH_MS)
+        section.refuse_rest()
+        ports[name] = PortConfig(name, _ROLES[role], refresh_ns)
+    return tuple(ports.values())
