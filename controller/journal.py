@@ -361,8 +361,8 @@ class Journal:
             if digest != recorded:
                 raise EvidenceError(
                     f"{self.path}: the {what} of leaf {row.leaf} ({row.kind} of {row.source}) is not what was "
-                    "recorded: its digest does not check. Restore the journal from a copy; `weighbridge journal fsck` lists "
-                    "every damaged leaf."
+                    "recorded: its digest does not check. Restore the journal from a copy; "
+                    "`weighbridge journal fsck` lists every damaged leaf."
                 )
         try:
             kind = Kind(row.kind)

@@ -96,7 +96,7 @@ def _in_words(path: Path, error: sqlite3.Error) -> WeighbridgeError:
     text = str(error)
     for marks, fault, sentence in _WORDS:
         if any(mark in text for mark in marks):
-            return fault(f"the journal {path} {sentence} (SQLite: {text})")
+            return fault(f"{path} {sentence} (SQLite says: {text})")
     return InternalError(f"the journal {path} refused what this program asked of it: {text}")
 
 
