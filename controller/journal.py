@@ -391,7 +391,8 @@ def _prepare(entry: NewEntry) -> tuple[NewEntry, str, bytes]:
         )
     if entry.sequence is not None and not 1 <= entry.sequence <= MAX_INTEGER:
         raise EvidenceError(
-            f"{entry.kind.value} of {entry.source}: no sequence can be {entry.sequence}; it was not stored"
+            f"{entry.kind.value} of {entry.source}: a sequence cannot be {entry.sequence}; it was not stored. "
+            f"Look into {entry.source}."
         )
     meta = json.dumps(dict(entry.meta), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return entry, meta, hashlib.sha256(entry.body).digest()
