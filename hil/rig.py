@@ -1,0 +1,252 @@
+"""A rig: up, down, reboot, and its machines.
+
+::
+
+    with Rig.up(rigfile.load(rigfile.find("pair")), Path("build/rigs/pair")) as rig:
+        rig.machine("node1").run(["ip", "address"])
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hil import remains
+from hil.enter import start_time
+from hil.errors import RigError
+from hil.machine import FirstProcess, Machine
+from hil.network import Network
+from hil.plan import Plan, plan
+from hil.rigfile import RigFile, check_rig_name
+
+_RECORD = "rig.json"
+_RECORD_VERSION = 1
+
+Progress = Callable[[str], None]
+
+
+def silent(_text: str) -> None:
+    """Report no progress."""
+
+
+def default_state(name: str) -> Path:
+    """Return where a rig's state is kept when nobody says otherwise."""
+    return Path("build") / "rigs" / name
+
+
+class Rig:
+    """A rig that is up. As a context manager it is torn down at the end."""
+
+    def __init__(
+        self, rig_file: RigFile, rig_plan: Plan, state: Path, extra: tuple[tuple[str, str, str], ...] = ()
+    ) -> None:
+        self.file, self.plan, self.state = rig_file, rig_plan, state
+        self._extra = extra
+        self._network = Network(rig_plan)
+        self.machines: Mapping[str, Machine] = {
+            name: Machine(rig_plan.rig, machine, state) for name, machine in rig_plan.machines.items()
+        }
+
+    @property
+    def name(self) -> str:
+        """The rig's name on this computer."""
+        return self.plan.rig
+
+    @classmethod
+    def up(
+        cls,
+        rig_file: RigFile,
+        state: Path | None = None,
+        *,
+        name: str | None = None,
+        keep: bool = False,
+        progress: Progress = silent,
+    ) -> Rig:
+        """Bring a rig up.
+
+        1. One builder per rig name at a time; refuse a rig that is up and in use, clear the remains of any other.
+        2. Begin with an empty state directory.
+        3. Build the plant, boot every machine, plug it in.
+        4. Let the services start.
+
+        Without ``keep`` the rig belongs to the calling process: if that dies without tearing it down, the next ``up``
+        takes the rig for remains.
+
+        Raises:
+            RigError: the rig is up already, the state directory is someone else's, or a step failed; what was
+                built by then is torn down again.
+        """
+        rig_name = check_rig_name(name or rig_file.rig)
+        state = (state or default_state(rig_name)).resolve()
+        with _sole_builder(rig_name):
+            _refuse_if_in_use(rig_name)
+            if remains.exist(rig_name):
+                progress(f"clearing the remains of rig {rig_name}")
+                remains.clear(rig_name)
+            _empty(state)
+            rig = cls(rig_file, plan(rig_file, rig_name), state)
+            rig._record("starting", keep=keep)
+            try:
+                rig._build(progress)
+            except BaseException:
+                remains.clear(rig_name)
+                raise
+            rig._record("up", keep=keep)
+        progress(f"rig {rig_name} is up: {len(rig.machines)} machines, state in {state}")
+        return rig
+
+    @classmethod
+    def open(cls, name: str, state: Path | None = None) -> Rig:
+        """Return the rig called ``name`` that is up; where its state is, its processes tell.
+
+        Raises:
+            RigError: no such rig is up.
+        """
+        state = (state or remains.rigs().get(name) or default_state(name)).resolve()
+        try:
+            record = _read_record(state)
+        except FileNotFoundError as error:
+            raise RigError(f"no rig {name!r} is up here ({state}); bring it up with 'weighbridge hil up'") from error
+        if record["name"] != name or record["phase"] != "up":
+            raise RigError(f"rig {name!r} is not up; bring it up with 'weighbridge hil up'")
+        rig_file = RigFile.model_validate(record["file"])
+        extra = tuple((node, interface, port) for node, interface, port in record["extra_cables"])
+        return cls(rig_file, plan(rig_file, name, extra), state, extra)
+
+    def down(self, *, grace_s: float = 0.0) -> None:
+        """Tear the rig down; its state directory with the logs stays.
+
+        Raises:
+            TeardownError: something is still there.
+        """
+        with _sole_builder(self.name):
+            remains.clear(self.name, grace_s=grace_s)
+            self._record("down", keep=False)
+
+    def __enter__(self) -> Rig:  # noqa: PYI034 typing.Self is Python 3.11's
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    def machine(self, name: str) -> Machine:
+        """Return the machine called ``name``.
+
+        Raises:
+            RigError: there is none; the text lists those there are.
+        """
+        if name not in self.machines:
+            raise RigError(f"rig {self.name} has no machine {name!r}; it has {', '.join(self.machines)}")
+        return self.machines[name]
+
+    def reboot(self, name: str, *, grace_s: float = 0.0) -> None:
+        """Reboot a machine: a power cut (or, with ``grace_s``, an orderly stop), then a boot with fresh interfaces.
+
+        Its disk stays, its boot id is new, its counters begin at zero; its neighbours lose the carrier for a moment
+        and keep their counters.
+        """
+        machine = self.machine(name)
+        machine.cut_power(grace_s=grace_s)
+        self._network.power_lost(name)
+        machine.boot()
+        self._network.plug_in(machine.plan)
+        machine.power_services()
+
+    # Inside
+
+    def _build(self, progress: Progress) -> None:
+        self._network.build_plant()
+        for machine in self.machines.values():
+            machine.make_disk()
+        for machine in self.machines.values():
+            progress(f"booting {machine.name}")
+            machine.boot()
+            self._network.plug_in(machine.plan)
+        for machine in self.machines.values():
+            machine.power_services()
+
+    def _record(self, phase: str, *, keep: bool) -> None:
+        owner = None if keep else {"pid": os.getpid(), "start_time": start_time(os.getpid())}
+        record = {
+            "version": _RECORD_VERSION,
+            "name": self.name,
+            "phase": phase,
+            "owner": owner,
+            "file": self.file.model_dump(mode="json"),
+            "extra_cables": self._extra,
+        }
+        partial = self.state / f"{_RECORD}.new"
+        partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        partial.replace(self.state / _RECORD)
+
+
+def tear_down(name: str, state: Path | None = None) -> bool:
+    """Clear away everything of the rig called ``name``, whether it is up or remains; return whether there was anything.
+
+    Raises:
+        TeardownError: something is still there.
+    """
+    name = check_rig_name(name)
+    with _sole_builder(name):
+        existed = remains.exist(name)
+        state = state or remains.rigs().get(name) or default_state(name)
+        remains.clear(name)
+        with contextlib.suppress(FileNotFoundError):
+            record = {**_read_record(state), "phase": "down", "owner": None}
+            (state / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
+    return existed
+
+
+def _read_record(state: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((state / _RECORD).read_text(encoding="utf-8"))
+    if record.get("version") != _RECORD_VERSION:
+        raise RigError(f"{state / _RECORD} was written by another version of Weighbridge; run 'down', then 'up'")
+    return record
+
+
+def _refuse_if_in_use(name: str) -> None:
+    state = remains.rigs().get(name)
+    if state is None:
+        return
+    try:
+        record = _read_record(state)
+    except FileNotFoundError:
+        return
+    owner = record["owner"]
+    if record["phase"] == "up" and (owner is None or FirstProcess(owner["pid"], owner["start_time"]).is_alive()):
+        whose = "" if owner is None else f" and belongs to process {owner['pid']}"
+        raise RigError(f"rig {name} is up already{whose} (state in {state}); run 'weighbridge hil down {name}' first")
+
+
+def _empty(state: Path) -> None:
+    if state.exists() and any(state.iterdir()) and not (state / _RECORD).exists():
+        raise RigError(f"{state} is not empty and not a rig's state directory; name another with --state")
+    if state.exists():
+        for child in state.iterdir():
+            if child.name == _RECORD:
+                continue  # last, so that a crash in between leaves it a rig's directory
+            if child.is_dir() and not child.is_symlink():
+                shutil.rmtree(child)
+            else:
+                child.unlink()
+    state.mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def _sole_builder(name: str) -> Iterator[None]:
+    """Keep others from building or tearing down the rig of that name: the lock goes with this process."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+        try:
+            lock.bind(f"\0weighbridge-rig-{name}")
+        except OSError as error:
+            raise RigError(f"rig {name} is just being built or torn down by another process; wait for it") from error
+        yield
