@@ -24,7 +24,7 @@ _URI = re.compile(r"weighbridge://([^/]+)/([^/]+)/([^/]+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What one end of a mutual TLS connection needs, checked: all PEM."""
+    """What one end of a mutual TLS connection needs, checked: all PEM; ``addresses`` are those it may serve at."""
 
     identity: Identity
     ca_pem: bytes
@@ -32,6 +32,7 @@ class Credential:
     key_pem: bytes
     not_before: datetime
     not_after: datetime
+    addresses: tuple[str, ...] = ()
 
 
 def load_ca_certificate(path: Path, *, now: datetime | None = None) -> x509.Certificate:
@@ -99,6 +100,7 @@ def load_credential(certificate: Path, key: Path, ca: Path, *, now: datetime | N
         encode_key(private),
         leaf.not_valid_before_utc,
         leaf.not_valid_after_utc,
+        _addresses(leaf),
     )
 
 
@@ -120,6 +122,11 @@ def identity_of(certificate: x509.Certificate, place: Path | str) -> Identity:
             "issue it with `weighbridge pki issue`"
         )
     return Identity(match[1], Role(match[2]), match[3])
+
+
+def _addresses(certificate: x509.Certificate) -> tuple[str, ...]:
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return tuple(str(address) for address in names.get_values_for_type(x509.IPAddress))
 
 
 def _read(path: Path) -> bytes:

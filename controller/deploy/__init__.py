@@ -1,0 +1,1 @@
+"""Puts the agent on DPUs over SSH: the bundle it travels in, the steps, and proof that what was sent runs."""

@@ -1,0 +1,106 @@
+"""What an agent is told: its configuration, certificate, key and authority, kept and switched as one set."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.credentials import Credential
+from controller.deploy.look import Looked
+from controller.deploy.paths import DeployPaths
+from controller.errors import OperatorError
+from controller.site import Dpu
+
+NS_PER_MS = 1_000_000
+# What deployment itself decides; extra settings must not say otherwise.
+_DECIDED_HERE = ("agent", "listen", "ca", "certificate", "key", "state_directory", "ports", "frame_interval_ms")
+
+PRIVATE, PUBLIC = 0o600, 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """One file of the set."""
+
+    content: bytes
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The set; ``name`` is a hash of all of it, so that equal settings are recognised and others never overwritten."""
+
+    files: Mapping[str, SettingsFile]
+
+    @property
+    def name(self) -> str:
+        """SHA-256, hex, over names, modes and contents."""
+        sha256 = hashlib.sha256()
+        for name in sorted(self.files):
+            file = self.files[name]
+            sha256.update(f"{name}\0{file.mode:o}\0{len(file.content)}\0".encode() + file.content)
+        return sha256.hexdigest()
+
+
+def settings_for(
+    dpu: Dpu,
+    credential: Credential,
+    paths: DeployPaths,
+    looked: Looked,
+    *,
+    frame_interval_ns: int,
+    extra: Mapping[str, Any],
+) -> Settings:
+    """Return the settings of ``dpu``'s agent.
+
+    Args:
+        dpu: names the ports and the address.
+        credential: the agent's own.
+        paths: where the files will be.
+        looked: the device, for how late its drivers serve values.
+        frame_interval_ns: between frames; whole milliseconds.
+        extra: further keys of the agent's configuration, such as ``clock_offset_ns``; the agent itself checks them.
+
+    Raises:
+        OperatorError: the frame interval has a fraction of a millisecond, or ``extra`` says what is decided here.
+    """
+    frame_interval_ms, rest = divmod(frame_interval_ns, NS_PER_MS)
+    if rest or not frame_interval_ms:
+        raise OperatorError(
+            f"{dpu.name}: a frame interval of {frame_interval_ns} ns is not whole milliseconds; "
+            "correct collection.frame_interval in the site file"
+        )
+    for key in extra:
+        if key in _DECIDED_HERE:
+            raise OperatorError(f"{dpu.name}: extra agent settings cannot give {key!r}; the site file decides it")
+    config = {
+        "agent": dpu.name,
+        "listen": str(dpu.agent),
+        "ca": f"{paths.root}/etc/ca.pem",
+        "certificate": f"{paths.root}/etc/agent.pem",
+        "key": f"{paths.root}/etc/agent.key",
+        "state_directory": paths.state,
+        "ports": [
+            {"name": name, "role": role, "refresh_ms": looked.refresh_ms(name, frame_interval_ms)}
+            for name, role in ports_of(dpu).items()
+        ],
+        "frame_interval_ms": frame_interval_ms,
+        **extra,
+    }
+    return Settings(
+        {
+            "agent.json": SettingsFile(json.dumps(config, indent=2).encode() + b"\n", PUBLIC),
+            "ca.pem": SettingsFile(credential.ca_pem, PUBLIC),
+            "agent.pem": SettingsFile(credential.certificate_pem, PUBLIC),
+            "agent.key": SettingsFile(credential.key_pem, PRIVATE),
+        }
+    )
+
+
+def ports_of(dpu: Dpu) -> dict[str, str]:
+    """Return the ports of a DPU that are metered, and the role of each as the agent's configuration names it."""
+    ports = {port: "host_port" for uplink in dpu.uplinks for port in uplink.host_ports}
+    return {**ports, **{uplink.name: "uplink" for uplink in dpu.uplinks}}
