@@ -264,9 +264,12 @@ class Machine:
         services: list[dict[str, Any]] = answer["services"]
         return services
 
-    def define_service(self, service: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
+    def define_service(
+        self, service: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | str = "/"
+    ) -> None:
         """Write a service file on the machine's disk; it starts at the next boot, or by ``supervise("start", ...)``."""
-        text = json.dumps({"argv": list(argv), "env": dict(env or {}), "restart": "always"}, indent=1)
+        definition = {"argv": list(argv), "env": dict(env or {}), "restart": "always", "cwd": str(cwd)}
+        text = json.dumps(definition, indent=1)
         (self.disk / "supervisor.d" / f"{service}.json").write_text(text + "\n", encoding="utf-8")
 
     def _open(self) -> int:
@@ -278,7 +281,8 @@ class Machine:
     def _description(self, boot_id: str) -> dict[str, Any]:
         """Return what ``hil.boot`` does; the order of the mounts is the order in which they are laid."""
         etc = self.disk / "etc"
-        files = [(path, f"/etc/{path.name}") for path in sorted(etc.iterdir()) if Path("/etc", path.name).exists()]
+        absent = {name for name in ("hostname", "machine-id") if not Path("/etc", name).exists()}
+        files = [(path, f"/etc/{path.name}") for path in sorted(etc.iterdir()) if path.name not in absent]
         binds = [
             (self.disk / "supervisor.d", str(boot.SERVICE_DIRECTORY)),
             (self.disk / "opt", "/opt"),

@@ -13,20 +13,21 @@ import json
 import os
 import shutil
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hil import remains
+from hil import remains, services, sitefile
 from hil.enter import start_time
 from hil.errors import RigError
-from hil.machine import FirstProcess, Machine
+from hil.machine import PROJECT, FirstProcess, Machine
 from hil.network import Network
-from hil.plan import Plan, plan
+from hil.plan import CONTROLLER, Plan, Role, plan
 from hil.rigfile import RigFile, check_rig_name
 
-_RECORD = "rig.json"
+_RECORD, _CHECKS = "rig.json", "ready.json"
 _RECORD_VERSION = 1
 
 Progress = Callable[[str], None]
@@ -161,18 +162,52 @@ class Rig:
         self._network.plug_in(machine.plan)
         machine.power_services()
 
+    def wait_until_ready(self, timeout_s: float = 30.0) -> None:
+        """Return when every exporter, SSH server and the switch's snmpd serves what is asked of it later.
+
+        Raises:
+            RigError: something does not within the time; the text names it.
+        """
+        exporters = {
+            machine.name: f"http://{machine.management_address}:{self.file.exporter.port}/metrics"
+            for machine in self.plan.with_role(Role.HOST)
+        }
+        ssh = {
+            machine.name: f"{machine.management_address}:{services.SSH_PORT}"
+            for machine in self.plan.with_role(Role.DPU)
+        }
+        snmp = {
+            machine.name: {
+                "address": f"{machine.management_address}:{services.SNMP_PORT}",
+                "configuration": str(self.state / sitefile.SNMP_CLIENT),
+                "ports": [port.name for port in machine.ports],
+            }
+            for machine in self.plan.with_role(Role.SWITCH)
+        }
+        checks = {"exporters": exporters, "ssh": ssh, "snmp": snmp, "timeout_s": timeout_s}
+        (self.state / _CHECKS).write_text(json.dumps(checks, indent=1), encoding="utf-8")
+        argv = [sys.executable, "-m", "hil.ready", str(self.state / _CHECKS)]
+        done = self.machine(CONTROLLER).run(argv, check=False, timeout_s=timeout_s + 30, cwd=PROJECT)
+        if done.returncode != 0:
+            problems = "; ".join(done.stderr.splitlines())
+            raise RigError(f"rig {self.name} does not get ready: {problems}; logs are in {self.state}/machines/*/log")
+
     # Inside
 
     def _build(self, progress: Progress) -> None:
         self._network.build_plant()
+        made = services.new_secrets(self.plan)
+        sitefile.write(self.state, self.file, self.plan, made)
         for machine in self.machines.values():
             machine.make_disk()
+            services.set_up(machine, self.file, made)
         for machine in self.machines.values():
             progress(f"booting {machine.name}")
             machine.boot()
             self._network.plug_in(machine.plan)
-        for machine in self.machines.values():
-            machine.power_services()
+            machine.power_services()  # snmpd's first seconds pass while the other machines boot
+        progress("waiting for the daemons")
+        self.wait_until_ready()
 
     def _record(self, phase: str, *, keep: bool) -> None:
         owner = None if keep else {"pid": os.getpid(), "start_time": start_time(os.getpid())}
