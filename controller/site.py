@@ -112,6 +112,15 @@ class Bond:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What an agent is told beyond what follows from the site; None is the agent's own default."""
+
+    clock_offset_ns: int = 0
+    spool_bytes: int | None = None
+    spool_age_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Dpu:
     """A DPU and the agent on it; the agent's name is the DPU's."""
 
@@ -121,6 +130,7 @@ class Dpu:
     ssh: Ssh | None
     uplinks: tuple[Uplink, ...]
     bond: Bond | None = None
+    agent_settings: AgentSettings = AgentSettings()
 
     def uplink(self, name: str) -> Uplink:
         """Return the uplink called ``name``.

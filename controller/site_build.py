@@ -11,6 +11,7 @@ from controller.crosscheck.model import Assumptions as CrossCheckAssumptions
 from controller.crosscheck.model import Limit
 from controller.errors import SiteFileError
 from controller.site import (
+    AgentSettings,
     Assumptions,
     Bond,
     Collection,
@@ -127,6 +128,9 @@ class _Builder:
             else Ssh(Endpoint(*split_address(ssh.address)), ssh.user, ssh.host_key, self._folder / ssh.key),
             tuple(_uplink(uplink) for uplink in dpu.uplinks),
             None if dpu.bond is None else Bond(dpu.bond.name, tuple(dpu.bond.members)),
+            AgentSettings(
+                dpu.agent_settings.clock_offset_ns, dpu.agent_settings.spool_size, dpu.agent_settings.spool_age
+            ),
         )
 
     def _switch(self, switch: SwitchSection) -> Switch:

@@ -249,6 +249,22 @@ class BondSection(Section):
     members: list[Interface] = Field(description="its uplinks", examples=["[p0, p1]"], min_length=2, max_length=2)
 
 
+class AgentSettingsSection(Section):
+    """What an agent is told beyond what follows from the rest of the site file."""
+
+    clock_offset_ns: Annotated[int, Field(ge=0, le=2**62)] = Field(
+        default=0,
+        description="added to the agent's monotonic clocks; for rigs, so that agents on one machine differ",
+        examples=["3600000000000"],
+    )
+    spool_size: PositiveBytes | None = Field(
+        default=None, description="disk that frames not yet fetched may take on the DPU", examples=["1GB"]
+    )
+    spool_age: PositiveDuration | None = Field(
+        default=None, description="how long a frame not yet fetched is kept at least", examples=["72h"]
+    )
+
+
 class DpuSection(Section):
     """A DPU; its name is also its agent's."""
 
@@ -267,6 +283,11 @@ class DpuSection(Section):
     )
     bond: BondSection | None = Field(
         default=None, description="set if the uplinks are bonded", examples=["{name: bond0, members: [p0, p1]}"]
+    )
+    agent_settings: AgentSettingsSection = Field(
+        default=AgentSettingsSection(),
+        description="what its agent is told besides; a change takes effect with the next `weighbridge agents deploy`",
+        examples=["{spool_size: 1GB}"],
     )
 
 
