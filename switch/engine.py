@@ -1,0 +1,203 @@
+"""pysnmp's SNMP engine, one for every device of a process, with the two timers that must not run.
+
+pysnmp forgets what it knows of a peer 300 s after it *learnt* it, however often it was confirmed since: from the
+sixth minute on every poll would be refused as not in time window and sent again, and every engine id would be
+discovered anew. Here knowledge of a peer lasts until a channel says that it is wrong.
+
+The engine is used at its RFC 3412 interface (``send_pdu``), not at the level of its command generators: those
+retry by themselves, hide which transmission was answered, and go on after a timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pysnmp.entity import config
+from pysnmp.entity.engine import SnmpEngine
+from pysnmp.proto import rfc1902
+from pysnmp.proto.mpmod.rfc3412 import SnmpV3MessageProcessingModel
+from pysnmp.proto.secmod.rfc3414.service import SnmpUSMSecurityModel
+
+from switch.mib import MESSAGE_OCTETS
+from switch.security import Authentication, InsecureCommunity, Privacy, UserSecurity
+from switch.transport import Arrival, StampingUdp, StampingUdp6
+
+_TIMER_RESOLUTION_S = 0.5  # housekeeping only; our timeouts are the event loop's
+
+_AUTHENTICATION = {
+    Authentication.SHA256: config.USM_AUTH_HMAC192_SHA256,
+    Authentication.SHA384: config.USM_AUTH_HMAC256_SHA384,
+    Authentication.SHA512: config.USM_AUTH_HMAC384_SHA512,
+}
+_PRIVACY = {
+    Privacy.AES128: config.USM_PRIV_CFB128_AES,
+    Privacy.AES256: config.USM_PRIV_CFB256_AES_BLUMENTHAL,
+}
+
+
+class _LastingTimeline(SnmpUSMSecurityModel):  # type: ignore[misc]  # untyped library
+    """USM that keeps a peer's boots and time until a newer message says otherwise."""
+
+    def receive_timer_tick(self, engine: Any, now: Any) -> None:  # noqa: ARG002  # the library's signature
+        """Drop the expiry list that every message adds to, and expire nothing."""
+        self._SnmpUSMSecurityModel__timelineExpQueue.clear()
+
+
+class _LastingPeers(SnmpV3MessageProcessingModel):  # type: ignore[misc]  # untyped library
+    """Message processing that keeps a peer's engine id until told that it is wrong."""
+
+    def receive_timer_tick(self, engine: Any, now: Any) -> None:  # noqa: ARG002  # the library's signature
+        """Expire pending messages only."""
+        self._cache.expire_caches()
+
+    def forget(self, domain: tuple[int, ...], address: Any) -> None:
+        """Forget the engine id of a peer, so that the next message to it discovers it."""
+        self._SnmpV3MessageProcessingModel__engineIdCache.pop((domain, address), None)
+        self._SnmpV3MessageProcessingModel__engineIdCacheExpQueue.clear()
+
+
+class SharedEngineIdError(Exception):
+    """Two devices answer with one engine id, so neither's identity is proven."""
+
+
+class Listener(Protocol):
+    """Who is told of datagrams from an agent's address: a channel."""
+
+    device: str
+
+    def arrived(self) -> None:
+        """A datagram came."""
+
+    def trouble(self, text: str) -> None:
+        """It could not be used."""
+
+
+class SnmpStack:
+    """The engine, its sockets and its channels. Make it inside a running event loop, close it there.
+
+    ``now_ns`` is the controller's timeline. All channels share one socket for each IP version.
+    """
+
+    def __init__(self, now_ns: Callable[[], int], *, message_octets: int = MESSAGE_OCTETS) -> None:
+        self.now_ns = now_ns
+        self.message_octets = message_octets
+        self.engine = SnmpEngine(maxMessageSize=message_octets)
+        self.peers = _LastingPeers()
+        self.engine.message_processing_subsystems[3] = self.peers
+        self.engine.security_models[3] = _LastingTimeline()
+        self.header: tuple[str, int, int] | None = None
+        self._transports: dict[int, StampingUdp | StampingUdp6] = {}
+        self._channels: dict[tuple[str, int], Listener] = {}
+        self._owners: dict[str, str] = {}
+        self._communities = 0
+        builder = self.engine.get_mib_builder()
+        (self._parse_errors,) = builder.import_symbols("__SNMPv2-MIB", "snmpInASNParseErrs")
+        self.engine.observer.register_observer(self._saw_header, "rfc3414.processIncomingMsg")
+        self.engine.observer.register_observer(self._saw_failure, "rfc3412.prepareDataElements:sm-failure")
+
+    async def close(self) -> None:
+        """Close the sockets; channels are dead afterwards."""
+        self.engine.observer.unregister_observer()
+        self.engine.close_dispatcher()
+        self._transports.clear()
+        await asyncio.sleep(0)
+
+    # ------------------------------------------------------------ for channels
+
+    async def transport(self, family: int) -> StampingUdp | StampingUdp6:
+        """Return the socket for an address family, opening it first if need be.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        if family not in self._transports:
+            transport = StampingUdp6() if family == socket.AF_INET6 else StampingUdp()
+            transport.now_ns = self.now_ns
+            transport.on_arrival = self._arrived
+            transport.on_trouble = self._trouble
+            domain = self.domain(family)
+            config.add_transport(self.engine, domain, transport.open_client_mode())
+            self.engine.transport_dispatcher.set_timer_resolution(_TIMER_RESOLUTION_S)
+            self._transports[family] = transport
+        await self._transports[family].ready()
+        return self._transports[family]
+
+    @staticmethod
+    def domain(family: int) -> tuple[int, ...]:
+        """Return SNMP's name for UDP over an address family."""
+        chosen: tuple[int, ...] = config.SNMP_UDP6_DOMAIN if family == socket.AF_INET6 else config.SNMP_UDP_DOMAIN
+        return chosen
+
+    def attach(self, sender: tuple[str, int], channel: Listener) -> None:
+        """Tell ``channel`` about datagrams from ``sender`` that answer nothing."""
+        self._channels[sender] = channel
+
+    def detach(self, channel: Listener) -> None:
+        """Forget ``channel`` and what it claimed."""
+        self._channels = {sender: other for sender, other in self._channels.items() if other is not channel}
+        self._owners = {engine_id: owner for engine_id, owner in self._owners.items() if owner != channel.device}
+
+    def claim(self, engine_id: str, device: str) -> None:
+        """Note that ``device`` answers with ``engine_id``.
+
+        Raises:
+            SharedEngineIdError: another device of this process does, too.
+        """
+        owner = self._owners.setdefault(engine_id, device)
+        if owner != device:
+            raise SharedEngineIdError(
+                f"{device} and {owner} both answer with SNMP engine id {engine_id}; a copied configuration? "
+                f"Give each device its own engine id: neither's boots nor identity can be told apart"
+            )
+
+    def add_user(self, engine_id: str, security: UserSecurity) -> None:
+        """Make the keys of a user for one agent: localized to its engine id (RFC 3414, section 2.6)."""
+        config.add_v3_user(
+            self.engine,
+            security.user,
+            _AUTHENTICATION[security.authentication],
+            security.authentication_phrase,
+            _PRIVACY[security.privacy],
+            security.privacy_phrase,
+            securityEngineId=rfc1902.OctetString(hexValue=engine_id),
+        )
+
+    def add_community(self, security: InsecureCommunity) -> str:
+        """Make a community known; returns the security name that stands for it."""
+        self._communities += 1
+        name = f"community-{self._communities}"
+        config.add_v1_system(self.engine, name, security.community, securityName=name)
+        return name
+
+    # ------------------------------------------------------------ what the engine tells
+
+    def _saw_header(self, _engine: Any, _point: str, variables: dict[str, Any], _context: Any) -> None:
+        self.header = (
+            bytes(variables["securityEngineId"]).hex(),
+            int(variables["snmpEngineBoots"]),
+            int(variables["snmpEngineTime"]),
+        )
+
+    def _saw_failure(self, _engine: Any, _point: str, variables: dict[str, Any], _context: Any) -> None:
+        host, port = variables["transportAddress"][:2]
+        channel = self._channels.get((str(host), int(port)))
+        if channel is not None:
+            channel.trouble(f"{variables['statusInformation'].get('errorIndication')}")
+
+    def _arrived(self, arrival: Arrival) -> None:
+        self.header = None
+        channel = self._channels.get(arrival.sender)
+        if channel is not None:
+            channel.arrived()
+
+    def _trouble(self, arrival: Arrival, text: str) -> None:
+        channel = self._channels.get(arrival.sender)
+        if channel is not None:
+            channel.trouble(text)
+
+    def unparsed(self) -> int:
+        """Return how many messages the engine could not parse so far."""
+        return int(self._parse_errors.syntax)

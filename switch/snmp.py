@@ -1,0 +1,243 @@
+"""Reads the ports of one switch over SNMP, so that a sample is right or says why it is not.
+
+Expected ports are asked for by explicit instance, never by a walk: a walk that stops early looks like a device
+with fewer ports. A walk only finds where a name is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from protos.reading import Missing
+from switch.bindings import Bindings, Unresolved, bind
+from switch.exchange import Channel, NoAnswerError, ValueType, dotted
+from switch.interpret import Device, Row, text
+from switch.look import Look
+from switch.mib import MESSAGE_OCTETS, SYS_NAME, SYS_OBJECT_ID, Column, address_instances
+from switch.ports import Agent, Discovery, OperStatus, Poll, PortFault, PortSample, Value
+from switch.rows import Entry, Moved, RowReader
+from switch.security import Timing
+from switch.walk import Walk, walk_column
+
+_NEVER = Bindings({}, -(2**63))
+
+
+class SnmpSwitch:
+    """A :class:`switch.reader.SwitchReader` over a :class:`switch.exchange.Channel`."""
+
+    def __init__(
+        self,
+        name: str,
+        channel: Channel,
+        device: Device,
+        now_ns: Callable[[], int],
+        *,
+        timing: Timing | None = None,
+        message_octets: int = MESSAGE_OCTETS,
+    ) -> None:
+        self._name, self._channel, self._device, self._now_ns = name, channel, device, now_ns
+        self._deadline_ns = (timing or Timing()).deadline_ns
+        self._rows = RowReader(device, message_octets)
+        self._bindings = _NEVER
+        self._last_index: dict[str, int] = {}
+        self._successor: dict[str, int] = {}
+        self._agent = Agent()
+        self._lock = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """The switch's name in the site file."""
+        return self._name
+
+    async def close(self) -> None:
+        """Let go of the device."""
+        self._channel.close()
+
+    async def read_ports(self, names: Sequence[str]) -> Poll:
+        """See :meth:`switch.reader.SwitchReader.read_ports`.
+
+        1. Know where each name is: walk ifName at the first look.
+        2. Ask for all of a port in one message, as many ports a message as fit; the name is checked in it.
+        3. Resolve anew what is in doubt, and read again what moved: a row that vanished or bears another name,
+           a name that is nowhere, and a port that is not up. A deleted interface may linger as a frozen row
+           that is down while its successor counts elsewhere; its counters would say that nothing passed.
+        """
+        async with self._lock:
+            look = Look(self._channel, self._deadline_ns, self._now_ns)
+            wanted = list(dict.fromkeys(names))
+            entries: dict[str, Entry] = {}
+            try:
+                if self._bindings is _NEVER:
+                    await self._resolve(look)
+                unresolved = await self._read_named(look, wanted, entries)
+                doubtful = [port for port in wanted if self._in_doubt(look, entries.get(port))]
+                if doubtful:
+                    await self._read_doubtful(look, doubtful, entries)
+                entries = {**unresolved, **entries}
+            except NoAnswerError as error:
+                for port in wanted:
+                    fault = PortFault(port, error.reason, error.text, error.first_sent_ns, error.gave_up_ns)
+                    entries.setdefault(port, fault)
+            return self._poll(look, [self._final(entries[port], port, look) for port in names])
+
+    async def discover(self) -> Discovery:
+        """See :meth:`switch.reader.SwitchReader.discover`.
+
+        1. Walk ifName anew, and ifType beside it: a row that only one of them has shows a walk that stopped early.
+        2. Read every row as :meth:`read_ports` does.
+        """
+        async with self._lock:
+            look = Look(self._channel, self._deadline_ns, self._now_ns)
+            try:
+                bindings = await self._resolve(look)
+            except NoAnswerError as error:
+                return Discovery(self._poll(look, []), complete=False, text=error.text)
+            shortfall = _shortfall(bindings, await walk_column(look, Column.TYPE.value))
+            rows = bindings.ports()
+            entries = await self._rows.read(look, rows)
+            poll = self._poll(look, [self._final(entries[row.port], row.port, look) for row in rows])
+            return Discovery(poll, complete=not shortfall, text=shortfall)
+
+    async def _resolve(self, look: Look) -> Bindings:
+        """Learn the device's names and what it is.
+
+        Raises:
+            NoAnswerError: the table of names could not be read to its end. Half a table is not used: the rows
+                that are missing may be the ones that show a name twice.
+        """
+        started_ns = self._now_ns()
+        walk = await walk_column(look, Column.NAME.value)
+        if walk.reason is not None:
+            said = f"{self._name}: its table of port names could not be read: {walk.text}"
+            raise NoAnswerError(walk.reason, said, started_ns, self._now_ns())
+        self._bindings = bind(walk.rows, started_ns)
+        for name, indexes in self._bindings.ambiguous().items():
+            look.notes.append(f"{len(indexes)} rows bear the name {name!r}: ifIndex {', '.join(map(str, indexes))}")
+        await self._describe(look)
+        return self._bindings
+
+    async def _describe(self, look: Look) -> None:
+        instances = address_instances(look.host)
+        exchange = await look.get([SYS_NAME, SYS_OBJECT_ID, *instances])
+        found = {binding.oid: binding for binding in exchange.varbinds}
+        maker = found.get(SYS_OBJECT_ID)
+        management: Value = Missing.ABSENT
+        for instance in instances:
+            holder = found.get(instance)
+            if holder is not None and holder.type is ValueType.INTEGER and isinstance(holder.value, int):
+                management = holder.value
+                break
+        self._agent = Agent(
+            engine_id=exchange.engine_id,
+            system_name=text(found.get(SYS_NAME)),
+            object_id=dotted(maker.value) if maker and isinstance(maker.value, tuple) else Missing.UNSUPPORTED,
+            management_if_index=management,
+        )
+
+    def _row(self, port: str) -> Row | Unresolved:
+        row = self._bindings.resolve(port)
+        chosen = self._successor.get(port)
+        if isinstance(row, Unresolved) and chosen is not None and chosen in self._bindings.rows.get(port, ()):
+            return Row(port, port, chosen)
+        return row
+
+    def _in_doubt(self, look: Look, entry: Entry | None) -> bool:
+        """Whether the port must be resolved anew before anything is said of it.
+
+        A walk younger than the refresh period is young enough: whatever replaced the row since then cannot have
+        been counting before the sample's earliest time.
+        """
+        if isinstance(entry, Moved):
+            return True
+        if isinstance(entry, PortFault):
+            return False
+        if entry is not None and entry.oper_status == OperStatus.UP:
+            return False
+        asked_ns = look.started_ns if entry is None else entry.first_sent_ns
+        return self._bindings.resolved_ns < asked_ns - self._device.refresh_ns
+
+    async def _read_named(self, look: Look, ports: Sequence[str], entries: dict[str, Entry]) -> dict[str, PortFault]:
+        """Read the ports that have a row; return faults for those that have none."""
+        rows: list[Row] = []
+        unresolved: dict[str, PortFault] = {}
+        for port in ports:
+            row = self._row(port)
+            if isinstance(row, Row):
+                rows.append(row)
+            else:
+                unresolved[port] = PortFault(port, row.reason, row.text, look.started_ns, self._now_ns())
+        entries.update(await self._rows.read(look, rows))
+        for port in ports:
+            entry = entries.get(port)
+            if isinstance(entry, PortSample):
+                self._last_index[port] = entry.identity.if_index
+        return unresolved
+
+    async def _read_doubtful(self, look: Look, doubtful: Sequence[str], entries: dict[str, Entry]) -> None:
+        """Resolve anew; keep a sample whose row is still the only one of its name, read the others again."""
+        try:
+            await self._resolve(look)
+        except NoAnswerError as error:
+            for port in doubtful:
+                said = f"port {port!r}: cannot tell which row it is now: {error.text}"
+                entries[port] = PortFault(port, error.reason, said, error.first_sent_ns, error.gave_up_ns)
+            return
+        moved: list[str] = []
+        for port in doubtful:
+            row, entry = self._row(port), entries.get(port)
+            kept = isinstance(entry, PortSample) and isinstance(row, Row) and entry.identity.if_index == row.if_index
+            if not kept:
+                entries.pop(port, None)
+                await self._find_successor(look, port)
+                moved.append(port)
+        entries.update(await self._read_named(look, moved, entries))
+
+    async def _find_successor(self, look: Look, port: str) -> None:
+        """Settle which of several rows of one name is the port, if it was re-created.
+
+        net-snmp keeps a deleted interface's row for up to 300 s, down and frozen, beside its successor's. The
+        successor is taken only when all of this holds: we had read the port at one of the rows, that row is
+        not up now, exactly one other row is, and it was numbered later. Anything less stays ambiguous.
+        """
+        indexes = self._bindings.rows.get(port, ())
+        previous = self._last_index.get(port)
+        if len(indexes) < 2 or previous not in indexes:
+            return
+        rows = [Row(f"{port}#{if_index}", port, if_index) for if_index in indexes]
+        found = (await self._rows.read(look, rows)).values()
+        up = [entry.identity.if_index for entry in found if isinstance(entry, PortSample) and entry.operational]
+        if len(up) == 1 and len([entry for entry in found if isinstance(entry, PortSample)]) == len(rows):
+            (candidate,) = up
+            if candidate > previous:
+                self._successor[port] = candidate
+                look.notes.append(f"port {port!r}: re-created; ifIndex {previous} is its old row, {candidate} its new")
+
+    def _final(self, entry: Entry, port: str, look: Look) -> PortSample | PortFault:
+        if isinstance(entry, Moved):
+            return PortFault(port, Missing.ABSENT, entry.text, look.started_ns, self._now_ns(), entry.if_index)
+        return entry
+
+    def _poll(self, look: Look, ports: Sequence[PortSample | PortFault]) -> Poll:
+        first = min((exchange.first_sent_ns for exchange in look.exchanges), default=look.started_ns)
+        return Poll(
+            switch=self._name,
+            first_sent_ns=first,
+            received_ns=self._now_ns(),
+            agent=self._agent,
+            ports=tuple(ports),
+            exchanges=tuple(look.exchanges),
+            notes=tuple(look.notes),
+        )
+
+
+def _shortfall(bindings: Bindings, types: Walk) -> str:
+    """Return why the list of ports may not be whole; empty if it is."""
+    if types.reason is not None:
+        return f"the table of interface types could not be read to its end: {types.text}"
+    named = {if_index for indexes in bindings.rows.values() for if_index in indexes}
+    typed = {binding.oid[-1] for binding in types.rows}
+    if named == typed:
+        return ""
+    rows = ", ".join(map(str, sorted(named ^ typed)[:8]))
+    return f"ifName has {len(named)} rows and ifType {len(typed)}; they differ at ifIndex {rows}: a walk stopped early"
