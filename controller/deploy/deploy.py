@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from controller.credentials import Credential, load_credential
-from controller.deploy import bundle as bundles
 from controller.deploy.bundle import Bundle
 from controller.deploy.enrolment import Enrolment, enrol
 from controller.deploy.install import Install
 from controller.deploy.look import Looked, Mode, look
-from controller.deploy.paths import DeployPaths
-from controller.deploy.probe import DESCRIBE_TIMEOUT_S, describe
+from controller.deploy.options import Deployed, Options, Surroundings
+from controller.deploy.probe import DESCRIBE_TIMEOUT_S
 from controller.deploy.service import Service, service_for
 from controller.deploy.settings import Settings, ports_of, settings_for
-from controller.deploy.ssh import Connection, SshConnection
+from controller.deploy.ssh import Connection
 from controller.deploy.switchover import InForce, Switchover
 from controller.deploy.target import Target, target_for
 from controller.errors import DeviceError, EvidenceError, InternalError, OperatorError, WeighbridgeError
@@ -29,8 +24,6 @@ from controller.site import Dpu, Site
 from protos.signing import fingerprint
 from protos.v1 import agent_pb2
 
-# Python starts in a second; a cold Arm core with slow flash takes several.
-START_TIMEOUT_S = 60.0
 # Whether the agent that is there already answers as it should: no restart then.
 ALREADY_TIMEOUT_S = 5.0
 _POLL_S = 0.3
@@ -47,73 +40,6 @@ _STEPS = (
     "enrol the agent",
     "remove old releases",
 )
-
-
-def _connect(dpu: Dpu) -> Connection:
-    if dpu.ssh is None:
-        raise OperatorError(f"{dpu.name}: the site file has no `ssh` for it; add it, or deploy it by hand")
-    return SshConnection(dpu.name, dpu.ssh)
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What deployment touches beside its arguments; tests give doubles.
-
-    Attributes:
-        connect: opens the device's shell.
-        build: makes or finds the bundle of a target; called with the build folder.
-        describe: asks an agent over mutual TLS; raises DeviceError without an answer.
-        monotonic_s: a clock for deadlines.
-        sleep: waits so many seconds.
-    """
-
-    connect: Callable[[Dpu], Connection] = _connect
-    build: Callable[[Target, Path], Bundle] = bundles.build
-    describe: Callable[[str, Credential, float], agent_pb2.AgentDescription] = describe
-    monotonic_s: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to deploy.
-
-    Attributes:
-        build_directory: for downloaded wheels and built bundles.
-        paths: where things go on the device.
-        extra: further keys of the agent's configuration.
-        replace_key: accept another frame key than the one enrolled.
-        start_timeout_s: how long the agent may take to answer after a restart.
-    """
-
-    build_directory: Path = Path("build")
-    paths: DeployPaths = field(default_factory=DeployPaths)
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    replace_key: bool = False
-    start_timeout_s: float = START_TIMEOUT_S
-
-
-@dataclass(frozen=True, slots=True)
-class Deployed:
-    """How a deployment ended.
-
-    Attributes:
-        agent: its name.
-        version: the agent's, as it answered.
-        bundle_sha256: what it runs, as it answered.
-        mode: the DPU's.
-        sent: whether the bundle had to be sent.
-        restarted: whether the service was restarted.
-        enrolled: whether the journal took an enrolment.
-    """
-
-    agent: str
-    version: str
-    bundle_sha256: str
-    mode: Mode
-    sent: bool
-    restarted: bool
-    enrolled: bool
 
 
 def deploy(
@@ -288,8 +214,7 @@ class _Deployment:
 
     def _settings(self, install: Install, looked: Looked, agents: Credential) -> Settings:
         interval_ns = self._site.collection.frame_interval_ns
-        paths, extra = self._options.paths, self._options.extra
-        settings = settings_for(self._dpu, agents, paths, looked, frame_interval_ns=interval_ns, extra=extra)
+        settings = settings_for(self._dpu, agents, self._options.paths, looked, frame_interval_ns=interval_ns)
         if not install.holds_settings(settings):
             install.send_settings(settings)
         return settings

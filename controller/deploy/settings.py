@@ -15,9 +15,7 @@ from controller.errors import OperatorError
 from controller.site import Dpu
 
 NS_PER_MS = 1_000_000
-# What deployment itself decides; extra settings must not say otherwise.
-_DECIDED_HERE = ("agent", "listen", "ca", "certificate", "key", "state_directory", "ports", "frame_interval_ms")
-
+NS_PER_S = 1_000_000_000
 PRIVATE, PUBLIC = 0o600, 0o644
 
 
@@ -46,37 +44,22 @@ class Settings:
 
 
 def settings_for(
-    dpu: Dpu,
-    credential: Credential,
-    paths: DeployPaths,
-    looked: Looked,
-    *,
-    frame_interval_ns: int,
-    extra: Mapping[str, Any],
+    dpu: Dpu, credential: Credential, paths: DeployPaths, looked: Looked, *, frame_interval_ns: int
 ) -> Settings:
     """Return the settings of ``dpu``'s agent.
 
     Args:
-        dpu: names the ports and the address.
+        dpu: names the ports and the address, and what the agent is told besides.
         credential: the agent's own.
         paths: where the files will be.
         looked: the device, for how late its drivers serve values.
         frame_interval_ns: between frames; whole milliseconds.
-        extra: further keys of the agent's configuration, such as ``clock_offset_ns``; the agent itself checks them.
 
     Raises:
-        OperatorError: the frame interval has a fraction of a millisecond, or ``extra`` says what is decided here.
+        OperatorError: the frame interval is not whole milliseconds, or the spool's age not whole seconds.
     """
-    frame_interval_ms, rest = divmod(frame_interval_ns, NS_PER_MS)
-    if rest or not frame_interval_ms:
-        raise OperatorError(
-            f"{dpu.name}: a frame interval of {frame_interval_ns} ns is not whole milliseconds; "
-            "correct collection.frame_interval in the site file"
-        )
-    for key in extra:
-        if key in _DECIDED_HERE:
-            raise OperatorError(f"{dpu.name}: extra agent settings cannot give {key!r}; the site file decides it")
-    config = {
+    frame_interval_ms = _whole(frame_interval_ns, NS_PER_MS, "collection.frame_interval", "milliseconds")
+    config: dict[str, Any] = {
         "agent": dpu.name,
         "listen": str(dpu.agent),
         "ca": f"{paths.root}/etc/ca.pem",
@@ -88,8 +71,16 @@ def settings_for(
             for name, role in ports_of(dpu).items()
         ],
         "frame_interval_ms": frame_interval_ms,
-        **extra,
     }
+    told, spool = dpu.agent_settings, {}
+    if told.clock_offset_ns:
+        config["clock_offset_ns"] = told.clock_offset_ns
+    if told.spool_bytes is not None:
+        spool["max_bytes"] = told.spool_bytes
+    if told.spool_age_ns is not None:
+        spool["max_age_s"] = _whole(told.spool_age_ns, NS_PER_S, f"{dpu.name}: agent_settings.spool_age", "seconds")
+    if spool:
+        config["spool"] = spool
     return Settings(
         {
             "agent.json": SettingsFile(json.dumps(config, indent=2).encode() + b"\n", PUBLIC),
@@ -98,6 +89,13 @@ def settings_for(
             "agent.key": SettingsFile(credential.key_pem, PRIVATE),
         }
     )
+
+
+def _whole(value_ns: int, unit_ns: int, where: str, unit: str) -> int:
+    count, rest = divmod(value_ns, unit_ns)
+    if rest or not count:
+        raise OperatorError(f"{where} in the site file is {value_ns} ns; give whole {unit}, at least one")
+    return count
 
 
 def ports_of(dpu: Dpu) -> dict[str, str]:
