@@ -124,6 +124,9 @@ _ANSWERS = {
     grpc.StatusCode.UNAUTHENTICATED: (Reason.DENIED, "refuses the controller"),
     grpc.StatusCode.PERMISSION_DENIED: (Reason.DENIED, "refuses the controller"),
     grpc.StatusCode.DEADLINE_EXCEEDED: (Reason.TIMEOUT, "did not answer in time"),
+    # What gRPC makes of a stream that is reset, or that breaks while an acknowledgement is written.
+    grpc.StatusCode.CANCELLED: (Reason.UNREACHABLE, "broke the connection off"),
+    grpc.StatusCode.INTERNAL: (Reason.UNREACHABLE, "broke the connection off"),
     grpc.StatusCode.RESOURCE_EXHAUSTED: (Reason.TOO_LARGE, "sent more than a message may hold"),
 }
 
