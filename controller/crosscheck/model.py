@@ -11,7 +11,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from protos.reading import Direction, Observer, Reading
+from protos.reading import Direction, Observer, Reading, TrustDomain
 
 
 class Verdict(enum.Enum):
@@ -28,6 +28,14 @@ class Holds(enum.Enum):
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"
+
+
+class Unknown(enum.Enum):
+    """Why a law could not be tested. Only ``BY_DESIGN`` leaves ``compliant`` possible."""
+
+    BY_DESIGN = "by-design"
+    MISSING_EVIDENCE = "missing-evidence"
+    CONTRADICTION = "contradiction"
 
 
 class FindingKind(enum.Enum):
@@ -88,6 +96,23 @@ class Assumptions:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochStart:
+    """A counter epoch that is proven to have begun, when, and from what.
+
+    A start from zero is worth a reading of zero (bounds.md 2, 12): it bounds what the epoch counted before
+    its first reading, and what was lost with the epoch before it.
+
+    Attributes:
+        by_ns: the reset had happened by this time; None: only known to be before the epoch's first reading.
+        not_before_ns: the reset had not happened before this time; None: only known to be after the last
+            reading of the epoch before.
+    """
+
+    by_ns: int | None = None
+    not_before_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
     """All that one observer of a link said about one direction.
 
@@ -103,6 +128,11 @@ class Track:
         proven_epochs: the epochs whose continuity is evidenced (boot id, engine boots, no decrease...);
             in any other, upper bounds are void (bounds.md 3).
         looked: intervals in which the collector looked but got nothing, and why (for ``coverage-gap``).
+        epoch_starts: the epochs proven to have begun at zero, by epoch number; an epoch that is not here may
+            have begun at any value.
+        unpadded: short frames are counted without the padding that the wire adds (bounds.md 10).
+        super_packet_header_bytes: ``(least, most)`` header bytes that segmentation repeats in each further
+            frame where this counter counts super-packets (bounds.md 10); None where it counts frames.
     """
 
     observer: Observer
@@ -115,6 +145,9 @@ class Track:
     epoch_reasons: Mapping[int, str] = field(default_factory=dict)
     proven_epochs: frozenset[int] = frozenset({0})
     looked: tuple[Silence, ...] = ()
+    epoch_starts: Mapping[int, EpochStart] = field(default_factory=dict)
+    unpadded: bool = False
+    super_packet_header_bytes: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +191,7 @@ class PortEvidence:
     operational: bool | None
     readings: tuple[Reading, ...]
     proven_epochs: frozenset[int] = frozenset({0})
+    epoch_starts: Mapping[int, EpochStart] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +234,10 @@ class ByteInterval:
 class LawResult:
     """One law on one link and direction.
 
+    ``YES``: tested over the whole period (at least the required coverage of it) at all start and end times
+    at once, and nowhere broken, so that no more than ``hidden_bytes_bound`` can be missing. ``NO``: broken
+    for certain. ``UNKNOWN``: ``unknown_because`` says why, ``text`` says what is missing.
+
     ``gap_at_least_bytes`` is the certain size of the breach (0 unless ``holds`` is NO); ``margin`` says in
     words how wrong an assumption would have to be for the breach to dissolve; ``margin_ns`` is the same
     for timing, None where no timing error could explain it.
@@ -211,11 +249,20 @@ class LawResult:
     margin: str
     margin_ns: int | None = None
     text: str = ""
+    unknown_because: Unknown | None = None
+    hidden_bytes_bound: int | None = None
+    """Most bytes that can be missing from this law in the period without it being broken (bounds.md 11)."""
+    from_ns: int | None = None
+    to_ns: int | None = None
+    """Where the breach is largest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing seen, with what it rests on. ``port`` is set instead of ``link`` for switch ports."""
+    """One thing seen, with what it rests on. ``port`` is set instead of ``link`` for switch ports.
+
+    ``certain`` means proof that leaves no honest explanation; gaps and resets accuse nobody and never are.
+    """
 
     kind: FindingKind
     certain: bool
@@ -244,6 +291,10 @@ class LimitResult:
     worst_at_most_bytes: int | None
     worst_from_ns: int | None
     text: str
+    exceeded_by: tuple[TrustDomain, ...] = ()
+    """The trust domains whose own evidence proves an excess."""
+    kept_by: tuple[TrustDomain, ...] = ()
+    """The trust domains whose own evidence proves the limit kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +313,10 @@ class LinkResult:
     limits: tuple[LimitResult, ...]
     undecided: tuple[str, ...] = ()
     """What would decide it, when the verdict is inconclusive."""
+    agreed: ByteInterval = ByteInterval(0, None)
+    """What is true of the bytes in the period with up to ``assumptions.liars`` domains lying (bounds.md 13)."""
+    epochs: Mapping[Observer, int] = field(default_factory=dict)
+    """Counter epochs each observer showed; many of them make the hidden bytes a larger share."""
 
 
 @dataclass(frozen=True, slots=True)

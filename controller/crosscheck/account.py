@@ -1,0 +1,250 @@
+"""One counter over all its epochs, as one virtual cumulative count of what truly passed.
+
+Let ``T`` be the true total and ``C_k`` the counter in epoch k, so that ``T = c_k + C_k`` with an unknown offset
+``c_k``. Each epoch bounds ``T - c_k`` at every time by its envelopes. What the offsets can do from one epoch to the
+next is bounded by (bounds.md 12):
+
+    c_(k+1) - c_k  >=  max v of k  -  min v of k+1              nothing is counted before the epoch began
+    c_(k+1) - c_k  <=  min over j in k+1 of  Hi_k(l_j) - v_j    the gap carried no more than the line allows
+
+An epoch proven to begin at zero counts as one more reading ``(not before, by, 0)``, which turns the first line into
+"all that the old epoch had counted is kept" and the second into "at most what the line allows until the reset".
+Without a line rate the second is infinite, and the most ends there: a new segment. Epochs whose continuity is not
+proven give a least but no most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from controller.crosscheck.consistency import Contradiction, contradiction
+from controller.crosscheck.envelope import Columns, Envelope
+from controller.crosscheck.exact import Ints, Line, add, subtract, whole
+from controller.crosscheck.model import EpochStart
+from controller.crosscheck.quantity import Curve, Edge
+from protos.reading import Reading
+
+FARTHEST_NS = 1 << 60
+"""36 years from the origin. A reading further away is not of this site: it is left out, and said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReadings:
+    """The readings of one epoch (times from the origin), whether it is proven, and its proven start."""
+
+    number: int
+    columns: Columns
+    proven: bool
+    start: EpochStart | None = None
+
+
+def epochs_of(
+    readings: Sequence[Reading],
+    *,
+    origin: int,
+    proven: frozenset[int],
+    starts: Mapping[int, EpochStart],
+    packets: bool = False,
+) -> list[EpochReadings]:
+    """Split readings into epochs, in the order of their numbers.
+
+    Args:
+        readings: of one observer and direction, in any order; duplicates do no harm.
+        origin: the time that becomes 0, nanoseconds.
+        proven: epochs whose continuity is evidenced.
+        starts: epochs proven to begin at zero.
+        packets: take the packet counter; readings without one are left out.
+    """
+    groups: dict[int, list[Reading]] = {}
+    for reading in readings:
+        if packets and reading.packets is None:
+            continue
+        if max(abs(reading.earliest_ns - origin), abs(reading.latest_ns - origin)) < FARTHEST_NS:
+            groups.setdefault(reading.epoch, []).append(reading)
+    result = []
+    for number in sorted(groups):
+        group = groups[number]
+        low = whole([reading.packets or 0 for reading in group] if packets else [reading.bytes for reading in group])
+        slack = [] if packets else [reading.bytes_slack for reading in group]
+        columns = Columns(
+            whole([reading.earliest_ns - origin for reading in group]),
+            whole([reading.latest_ns - origin for reading in group]),
+            low,
+            add(low, whole(slack)) if any(slack) else low,
+        )
+        start = starts.get(number)
+        if start is not None:
+            start = EpochStart(*(None if at is None else at - origin for at in (start.by_ns, start.not_before_ns)))
+        result.append(EpochReadings(number, columns, number in proven, start))
+    return result
+
+
+class Account:
+    """A counter over all its epochs; a :class:`~controller.crosscheck.quantity.Quantity`.
+
+    ``contradictions`` names the epochs that contradict themselves; they prove nothing and are left out.
+    """
+
+    def __init__(self, epochs: Iterable[EpochReadings], line: Line | None) -> None:
+        self._given = tuple(epochs)
+        self._line = line
+        self.contradictions: tuple[Contradiction, ...] = ()
+        self._least, self._most = _Chain(), _Chain()
+        found = []
+        previous: Envelope | None = None
+        for epoch in self._given:
+            envelope = Envelope(_with_start(epoch, previous), line)
+            wrong = contradiction(epoch.number, envelope) or _out_of_order(epoch, previous, envelope)
+            if wrong is not None:
+                found.append(wrong)
+                continue
+            self._least.append(envelope, _least_step(previous, envelope))
+            if epoch.proven:
+                self._most.append(envelope, _most_step(self._most.last, envelope))
+            previous = envelope
+        self.contradictions = tuple(found)
+        self.first_latest = min((int(epoch.columns.latest.min()) for epoch in self._given), default=None)
+        self.last_earliest = max((int(epoch.columns.earliest.max()) for epoch in self._given), default=None)
+
+    @property
+    def line(self) -> Line | None:
+        """What the port can carry."""
+        return self._line
+
+    @property
+    def epoch_count(self) -> int:
+        """Epochs with readings."""
+        return len(self._given)
+
+    @property
+    def usable(self) -> bool:
+        """Whether any epoch proves anything."""
+        return bool(self._least.envelopes)
+
+    def widened(self, before: int, after: int) -> Account:
+        """Return the account with each reading's window wider by ``before`` and ``after`` nanoseconds."""
+        return Account(
+            (
+                replace(
+                    epoch,
+                    columns=replace(
+                        epoch.columns,
+                        earliest=epoch.columns.earliest - before,
+                        latest=epoch.columns.latest + after,
+                    ),
+                )
+                for epoch in self._given
+            ),
+            self._line,
+        )
+
+    def without_line(self) -> Account:
+        """Return the account as the readings alone prove it."""
+        return Account(self._given, None)
+
+    def edge(self, times: Ints, edge: Edge) -> Curve:
+        """Return one edge at each time."""
+        chain = self._most if edge in (Edge.MOST_END, Edge.MOST_START) else self._least
+        values: Ints = np.zeros(len(times), dtype=np.int64)
+        known = np.zeros(len(times), dtype=bool)
+        segment: Ints = np.zeros(len(times), dtype=np.int64)
+        if not chain.envelopes:
+            return Curve(values, known, segment)
+        # The least of a start needs a reading after it: between two epochs that is the later one's.
+        side = "left" if edge is Edge.LEAST_START else "right"
+        limits = chain.last_earliest if edge is Edge.LEAST_START else chain.first_latest
+        which = np.searchsorted(np.array(limits, dtype=np.int64), times, side=side)  # type: ignore[call-overload]
+        upward = edge in (Edge.MOST_END, Edge.LEAST_START)
+        for index in np.unique(which):
+            here = which == index
+            envelope = chain.envelopes[index]
+            part, part_known = envelope.hi(times[here]) if upward else envelope.lo(times[here])
+            part = add(part, chain.offsets[index])
+            if part.dtype == object and values.dtype != object:
+                values = values.astype(object)
+            values[here], known[here], segment[here] = part, part_known, chain.segments[index]
+        return Curve(values, known, segment)
+
+    def events(self) -> Ints:
+        """Return the ends of all readings' windows that still prove something."""
+        ends = [part for envelope in self._least.envelopes for part in (envelope.earliest, envelope.latest)]
+        return np.unique(np.concatenate(ends)) if ends else np.zeros(0, dtype=np.int64)
+
+    def turns(self) -> Ints:
+        """Return where an envelope bends between readings."""
+        bends = [envelope.kinks() for envelope in self._least.envelopes]
+        return np.unique(np.concatenate(bends)) if bends else np.zeros(0, dtype=np.int64)
+
+
+class _Chain:
+    """Epochs one after another, each with the offset of its scale and its segment."""
+
+    def __init__(self) -> None:
+        self.envelopes: list[Envelope] = []
+        self.offsets: list[int] = []
+        self.segments: list[int] = []
+        self.first_latest: list[int] = []
+        """From the first ``l`` of an epoch on, times belong to it; without the first epoch's."""
+        self.last_earliest: list[int] = []
+        """Up to the last ``e`` of an epoch, times belong to it; without the last epoch's."""
+
+    @property
+    def last(self) -> Envelope | None:
+        return self.envelopes[-1] if self.envelopes else None
+
+    def append(self, envelope: Envelope, step: int | None) -> None:
+        """Add an epoch whose offset is ``step`` from the one before; None starts a new segment."""
+        if self.envelopes:
+            self.first_latest.append(int(envelope.latest[0]))
+            self.last_earliest.append(int(self.envelopes[-1].earliest[-1]))
+        self.offsets.append((self.offsets[-1] if self.offsets else 0) + (step or 0))
+        broken = step is None and bool(self.envelopes)
+        self.segments.append((self.segments[-1] if self.segments else 0) + broken)
+        self.envelopes.append(envelope)
+
+
+def _least_step(previous: Envelope | None, envelope: Envelope) -> int | None:
+    return None if previous is None else previous.highest - envelope.lowest
+
+
+def _most_step(previous: Envelope | None, envelope: Envelope) -> int | None:
+    if previous is None or previous.line is None:
+        return None
+    reachable, _ = previous.hi(envelope.columns.latest)
+    return int(subtract(reachable, envelope.columns.low).min())
+
+
+def _out_of_order(epoch: EpochReadings, previous: Envelope | None, envelope: Envelope) -> Contradiction | None:
+    """A reset lies between the readings of two epochs: the old one's cannot all be after the new one's."""
+    if previous is None or int(previous.earliest[-1]) <= int(envelope.latest[0]):
+        return None
+    why = "epochs numbered out of order", "a clock or refresh period further off than assumed", "a false start"
+    return Contradiction(epoch.number, int(envelope.latest[0]), 0, why)
+
+
+def _with_start(epoch: EpochReadings, previous: Envelope | None) -> Columns:
+    """Return an epoch's readings with its proven start as a reading of zero.
+
+    The start's later end bounds ``Lo``, its earlier end ``Hi``. Where nothing says how early it can have been, the
+    row repeats a real reading's part of ``Hi``, which adds nothing.
+    """
+    start, columns = epoch.start, epoch.columns
+    if start is None:
+        return columns
+    first = int(columns.latest.min())
+    by = first if start.by_ns is None else min(start.by_ns, first)
+    not_before = [at for at in (start.not_before_ns, _last_of(previous)) if at is not None]
+    earliest, high = (min(max(not_before), by), 0) if not_before else (columns.earliest[0], columns.high[0])
+    return Columns(
+        np.append(columns.earliest, earliest),
+        np.append(columns.latest, by),
+        np.append(columns.low, 0),
+        np.append(columns.high, high),
+    )
+
+
+def _last_of(previous: Envelope | None) -> int | None:
+    return None if previous is None else int(previous.earliest[-1])

@@ -1,0 +1,120 @@
+"""When observers were looking, and who was not when they were not.
+
+A time is covered by an observer if it lies between two readings of one proven, consistent epoch that were taken no
+further apart than the site allows. Coverage is the share of the period that the DPU's ports and the switch all
+cover (design section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from controller.crosscheck.model import Silence, Track
+from controller.crosscheck.wording import name, stretch
+from protos.reading import Observer
+
+Stretches = tuple[tuple[int, int], ...]
+"""Disjoint stretches of time in order, nanoseconds of the timeline."""
+
+OFF_HOST = (Observer.DPU_HOST_PORT, Observer.DPU_UPLINK, Observer.SWITCH)
+WHO = {
+    "controller-stopped": "the controller was stopped",
+    "network-cut": "the management network was cut",
+    "device-silent": "the device did not answer while it could be reached",
+    "not-polled": "nobody asked",
+}
+
+
+def covered(track: Track, void_epochs: frozenset[int], largest_gap_ns: int) -> Stretches:
+    """Return when one observer was looking.
+
+    1. Each proven and consistent epoch covers from its first ``latest`` to its last ``earliest``.
+    2. Between two neighbours taken further apart than ``largest_gap_ns`` it does not.
+    """
+    epochs: dict[int, list[tuple[int, int]]] = {}
+    for reading in track.readings:
+        if reading.epoch in track.proven_epochs and reading.epoch not in void_epochs:
+            epochs.setdefault(reading.epoch, []).append((reading.latest_ns, reading.earliest_ns))
+    stretches = []
+    for windows in epochs.values():
+        windows.sort()
+        latest = np.array([window[0] for window in windows], dtype=object)
+        breaks = np.flatnonzero(latest[1:] - latest[:-1] > largest_gap_ns)
+        first = 0
+        for last in (*(int(at) for at in breaks), len(windows) - 1):
+            run = windows[first : last + 1]
+            start, end = run[0][0], max(earliest for _, earliest in run)
+            if start < end:
+                stretches.append((start, end))
+            first = last + 1
+    return union(stretches)
+
+
+def union(stretches: Iterable[tuple[int, int]]) -> Stretches:
+    """Return the stretches merged where they touch."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(stretches):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
+
+
+def intersection(first: Stretches, second: Stretches) -> Stretches:
+    """Return what lies in both."""
+    both = []
+    left = right = 0
+    while left < len(first) and right < len(second):
+        start = max(first[left][0], second[right][0])
+        end = min(first[left][1], second[right][1])
+        if start < end:
+            both.append((start, end))
+        if first[left][1] < second[right][1]:
+            left += 1
+        else:
+            right += 1
+    return tuple(both)
+
+
+def gaps(stretches: Stretches, from_ns: int, to_ns: int) -> Stretches:
+    """Return what of ``(from_ns, to_ns]`` no stretch covers."""
+    left = []
+    at = from_ns
+    for start, end in stretches:
+        if end <= from_ns or start >= to_ns:
+            continue
+        if start > at:
+            left.append((at, start))
+        at = max(at, end)
+    if at < to_ns:
+        left.append((at, to_ns))
+    return tuple(left)
+
+
+def share(stretches: Stretches, from_ns: int, to_ns: int) -> float:
+    """Return the share of ``(from_ns, to_ns]`` that is covered, 0 to 1; 0 for an empty period."""
+    length = to_ns - from_ns
+    if length <= 0:
+        return 0.0
+    return 1 - sum(end - start for start, end in gaps(stretches, from_ns, to_ns)) / length
+
+
+def why(silences: Sequence[Silence], gap: tuple[int, int]) -> str:
+    """Return who was not looking in a gap: the recorded silence that overlaps it most."""
+
+    def overlap(silence: Silence) -> int:
+        return min(silence.to_ns, gap[1]) - max(silence.from_ns, gap[0])
+
+    best = max(silences, key=overlap, default=None)
+    if best is None or overlap(best) <= 0:
+        return "nothing recorded says why"
+    reason = WHO.get(best.who, best.who)
+    return f"{reason} ({best.who}): {best.text}" if best.text else f"{reason} ({best.who})"
+
+
+def gap_text(observer: Observer, link: str, gap: tuple[int, int], reason: str, most: str) -> str:
+    """Return the sentence about one gap."""
+    return f"{name(observer)} of {link} gave no usable evidence {stretch(*gap)}: {reason}; {most}"

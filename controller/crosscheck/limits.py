@@ -1,0 +1,170 @@
+"""Whether a limit was kept, over every sliding window, with up to f of the trust domains lying.
+
+A limit is exceeded for certain when at least f + 1 domains each prove an excess, one of them off the host: at least
+one of them is honest. It is proven kept when at least f + 1 domains each prove that. The host's own word counts
+where it can only be true or against itself: what it sent bounds what left the node; what it received passed the
+switch. What it says it received does not bound what was sent to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from controller.crosscheck.case import Case
+from controller.crosscheck.exact import Rate
+from controller.crosscheck.liars import DOMAIN_NAMES
+from controller.crosscheck.model import Holds, Limit, LimitResult, Track
+from controller.crosscheck.observed import Observed
+from controller.crosscheck.quantity import bounds
+from controller.crosscheck.windows import certain_excess, fullest
+from controller.crosscheck.wording import moment, size, verb
+from protos.reading import Direction, Observer, TrustDomain
+from protos.units import format_bytes, format_duration, format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What one observer proves about the fullest window at the boundary (the cable).
+
+    Times are on the timeline. ``exceeds`` and ``keeps`` are proofs; both false is no proof either way.
+    """
+
+    domain: TrustDomain
+    exceeds: bool
+    keeps: bool
+    least: int
+    least_from_ns: int
+    most: int | None
+    excess_text: str = ""
+
+
+def witness(one: Observed, limit: Limit, case: Case, from_ns: int) -> Witness:
+    """Return what one observer proves about a limit from ``from_ns`` (of the timeline) to the end of the period.
+
+    1. What it counts can differ from what passed the cable by the allowances of the laws between them.
+    2. Above: the fullest window it can have counted, plus the allowance.
+    3. Below: pairs of readings that leave no other possibility, less the allowance.
+    """
+    above, below = _allowances(one, case, limit.window_ns)
+    start, end = from_ns - case.origin, case.length
+    full = fullest(one.bytes, limit.window_ns, start, end)
+    most = None if full.most is None else full.most + above
+    if one.observer is Observer.HOST and case.direction is Direction.INGRESS:
+        most = None
+    least, least_from = max(0, full.least - below) if below is not None else 0, full.least_from_ns
+    text = ""
+    excess = None if below is None else certain_excess(one.bytes, limit.window_ns, limit.bytes + below, start, end)
+    if excess is not None:
+        text = (
+            f"{DOMAIN_NAMES[one.observer.trust_domain]} proves it by {size(excess.bytes)} within "
+            f"{format_duration(excess.to_ns - excess.from_ns)} from {moment(excess.from_ns + case.origin)}"
+        )
+        if excess.in_one_window - (below or 0) > least:
+            least, least_from = excess.in_one_window - (below or 0), excess.from_ns
+    return Witness(
+        domain=one.observer.trust_domain,
+        exceeds=excess is not None,
+        keeps=most is not None and most <= limit.bytes,
+        least=least,
+        least_from_ns=least_from + case.origin,
+        most=most,
+        excess_text=text,
+    )
+
+
+def _allowances(one: Observed, case: Case, window_ns: int) -> tuple[int, int | None]:
+    """Return by how much the cable can have carried more, and less, than an observer counted in a window.
+
+    None: nothing bounds how much less (drops are not counted).
+    """
+    if one.observer in (Observer.SWITCH, Observer.DPU_UPLINK):
+        return 0, 0
+    assumptions = case.assumptions
+    hops, rate = 1, assumptions.dpu_own_bytes_per_s
+    late = 0
+    if one.observer is Observer.HOST:
+        hops, rate, late = 3, rate + assumptions.control_bytes_per_s, assumptions.late_completion_bytes
+    common = hops * assumptions.in_flight_bytes + late + _in_window(rate, window_ns)
+    if one.observer is Observer.HOST:
+        return common, common
+    dropped = 0
+    for place in (Observer.DPU_HOST_PORT, Observer.DPU_UPLINK):
+        drops = case.seen[place].drops if place in case.seen else None
+        if drops is None:
+            return common, None
+        most = bounds(drops, 0, case.length)[1]
+        if most is None:
+            return common, None
+        dropped += most * assumptions.largest_frame_bytes
+    return common, common + dropped
+
+
+def _in_window(rate_bytes_per_s: int, window_ns: int) -> int:
+    return Rate.per_second(rate_bytes_per_s).in_ns(window_ns) + 1 if rate_bytes_per_s else 0
+
+
+def judge_limit(limit: Limit, case: Case, from_ns: int) -> LimitResult:
+    """Judge one limit on one link and direction from ``from_ns`` (of the timeline) to the end of the period.
+
+    1. Each observer is a witness; a domain proves what any of its observers proves.
+    2. Exceeded: f + 1 domains, at least one off the host. Kept: f + 1 domains.
+    3. The fullest window: at least the (f+1)-th largest of the domains' leasts, at most the (f+1)-th smallest of
+       their mosts (bounds.md 13).
+    """
+    needed = case.assumptions.liars + 1
+    witnesses = [witness(one, limit, case, from_ns) for one in case.seen.values() if one.usable]
+    domains: dict[TrustDomain, list[Witness]] = {}
+    for one in witnesses:
+        domains.setdefault(one.domain, []).append(one)
+    exceeded_by = tuple(domain for domain, said in domains.items() if any(one.exceeds for one in said))
+    kept_by = tuple(domain for domain, said in domains.items() if any(one.keeps for one in said))
+    leasts = sorted((max(said, key=lambda one: one.least) for said in domains.values()), key=lambda one: -one.least)
+    known = [[one.most for one in said if one.most is not None] for said in domains.values()]
+    mosts = sorted(min(values) for values in known if values)
+    least = leasts[needed - 1].least if len(leasts) >= needed else 0
+    most = mosts[needed - 1] if len(mosts) >= needed else None
+    least_from = leasts[needed - 1].least_from_ns if least else None
+    said_text = "; ".join(one.excess_text for one in witnesses if one.excess_text)
+    rule = f"at most {format_bytes(limit.bytes)} {verb(case.direction)} in any {format_duration(limit.window_ns)}"
+    if len(exceeded_by) >= needed and exceeded_by != (TrustDomain.HOST,):
+        text = (
+            f"limit exceeded for certain ({rule}): the fullest {format_duration(limit.window_ns)} held at least "
+            f"{size(least)}, beginning {moment(least_from or from_ns)}; {said_text}"
+        )
+        return LimitResult(limit, Holds.NO, least, most, least_from, text, exceeded_by, kept_by)
+    if len(kept_by) >= needed:
+        text = f"kept ({rule}): no window can have held more than {size(most or 0)}"
+        return LimitResult(limit, Holds.YES, least, most, least_from, text, exceeded_by, kept_by)
+    open_result = LimitResult(limit, Holds.UNKNOWN, least, most, least_from, "", exceeded_by, kept_by)
+    return replace(open_result, text=f"not proven kept ({rule}): {_undecided(open_result, case, len(domains))}")
+
+
+def _undecided(result: LimitResult, case: Case, domains: int) -> str:
+    """Return why a limit is neither proven kept nor exceeded, and what could be proven."""
+    most, exceeded_by, kept_by = result.worst_at_most_bytes, result.exceeded_by, result.kept_by
+    needed = case.assumptions.liars + 1
+    if domains < needed:
+        return f"{domains} trust domains gave evidence, {needed} are needed with {case.assumptions.liars} liars assumed"
+    parts = ["nothing bounds the fullest window" if most is None else f"the fullest window can have held {size(most)}"]
+    if exceeded_by:
+        parts.append("an excess is proven only by " + ", ".join(DOMAIN_NAMES[domain] for domain in exceeded_by))
+    if kept_by:
+        parts.append("that it was kept is proven only by " + ", ".join(DOMAIN_NAMES[domain] for domain in kept_by))
+    reachable = [
+        _provable_rate(one.track, result.limit) for one in case.seen.values() if one.observer is not Observer.HOST
+    ]
+    rates = [rate for rate in reachable if rate is not None]
+    if rates:
+        parts.append(f"with readings this far apart a steady {format_rate(min(rates))} is the most that can be proven")
+    return "; ".join(parts)
+
+
+def _provable_rate(track: Track, limit: Limit) -> int | None:
+    """Return the steady bytes/s at which compliance can be proven: ``r * (w + 2*(P + u)) <= B`` (bounds.md 6)."""
+    if len(track.readings) < 2:
+        return None
+    latest = sorted(reading.latest_ns for reading in track.readings)
+    poll_gap = max(second - first for first, second in pairwise(latest))
+    width = max(reading.latest_ns - reading.earliest_ns for reading in track.readings)
+    return limit.bytes * 1_000_000_000 // (limit.window_ns + 2 * (poll_gap + width))

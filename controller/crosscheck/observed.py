@@ -1,0 +1,115 @@
+"""One observer of one link and direction, ready to be bounded: bytes in the common framing, packets, drops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from controller.crosscheck.account import FARTHEST_NS, Account, epochs_of
+from controller.crosscheck.exact import Line, Rate
+from controller.crosscheck.framing import without_fcs
+from controller.crosscheck.model import Track
+from controller.crosscheck.quantity import Quantity
+from protos.reading import Framing, Observer, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one observer's readings prove.
+
+    Attributes:
+        observer: who.
+        track: what they were built from.
+        origin: the time that is 0 in all quantities, nanoseconds of the timeline.
+        counted: bytes as the counter counts them.
+        bytes: bytes as layer 2 without FCS.
+        packets: frames; None where the source has no packet counter.
+        drops: frames dropped here in this direction; None where drops are not counted.
+        problems: contradictions inside the observer, each a part of a sentence. A contradictory epoch proves
+            nothing and is left out of ``bytes``.
+    """
+
+    observer: Observer
+    track: Track
+    origin: int
+    counted: Account
+    bytes: Quantity
+    packets: Account | None
+    drops: Account | None
+    problems: tuple[str, ...]
+
+    @property
+    def usable(self) -> bool:
+        """Whether any reading proves anything about its bytes."""
+        return self.counted.usable
+
+    def widened(self, earlier: int, later: int) -> Observed:
+        """Return what the readings would prove if each window were wider by so many nanoseconds.
+
+        That is what a longer refresh period (``earlier`` alone) or a worse clock (both) would mean.
+        """
+        counted = self.counted.widened(earlier, later)
+        packets = None if self.packets is None else self.packets.widened(earlier, later)
+        return replace(
+            self,
+            counted=counted,
+            bytes=without_fcs(counted, packets, _framing(self.track)),
+            packets=packets,
+            drops=None if self.drops is None else self.drops.widened(earlier, later),
+        )
+
+    def without_line(self) -> Observed:
+        """Return what the readings prove without believing the port's line rate."""
+        counted = self.counted.without_line()
+        return replace(self, counted=counted, bytes=without_fcs(counted, self.packets, _framing(self.track)))
+
+
+def _framing(track: Track) -> Framing:
+    return track.readings[0].framing if track.readings else Framing.L2_WITHOUT_FCS
+
+
+def observe(track: Track, origin: int) -> Observed:
+    """Build what a track proves.
+
+    1. Readings further than 36 years from the origin, or in another framing than the first, are left out and named.
+    2. Bytes, packets and drops become accounts over all epochs.
+    3. Bytes are converted to layer 2 without FCS by the packets counted beside them.
+    """
+    framing = _framing(track)
+    problems = []
+    readings = [reading for reading in track.readings if _near(reading, origin)]
+    if len(readings) < len(track.readings):
+        problems.append(f"{len(track.readings) - len(readings)} readings are decades away from the period")
+    same = [reading for reading in readings if reading.framing is framing]
+    if len(same) < len(readings):
+        problems.append(f"{len(readings) - len(same)} readings count another framing than {framing.value}")
+    line = None
+    if track.line_rate_bytes_per_s is not None:
+        line = Line(Rate.per_second(track.line_rate_bytes_per_s), track.step_bytes)
+    counted = _account(same, track, origin, line)
+    # A packet counter may be missing from some readings: its epochs then have fewer readings, which is sound.
+    has_packets = any(reading.packets is not None for reading in same)
+    packets = _account(same, track, origin, None, packets=True) if has_packets else None
+    drops = _account(list(track.drop_packets), track, origin, None) if track.drop_packets else None
+    problems += [str(wrong) for wrong in counted.contradictions]
+    problems += [f"packets: {wrong}" for wrong in (packets.contradictions if packets else ())]
+    return Observed(
+        observer=track.observer,
+        track=track,
+        origin=origin,
+        counted=counted,
+        bytes=without_fcs(counted, packets, framing),
+        packets=packets,
+        drops=drops,
+        problems=tuple(problems),
+    )
+
+
+def _near(reading: Reading, origin: int) -> bool:
+    return max(abs(reading.earliest_ns - origin), abs(reading.latest_ns - origin)) < FARTHEST_NS
+
+
+def _account(
+    readings: list[Reading], track: Track, origin: int, line: Line | None, *, packets: bool = False
+) -> Account:
+    epochs = epochs_of(readings, origin=origin, proven=track.proven_epochs, starts=track.epoch_starts, packets=packets)
+    return Account(epochs, line)

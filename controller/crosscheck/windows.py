@@ -1,0 +1,258 @@
+"""Bytes in every sliding window of one length: what some window certainly held, and what any can have held.
+
+A limit (w, B) is about all windows ``(t, t + w]``, not those that happen to lie between two readings. Windows are
+clipped to the period, so a period shorter than w is one window. Source: bounds.md 5, 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.crosscheck.exact import Ints, Line, add, scale, subtract
+from controller.crosscheck.quantity import Edge, Quantity, between
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """Proof that a limit was exceeded: ``(from_ns, to_ns]`` held more than ``windows`` windows may hold.
+
+    ``bytes`` is by how much, beyond what keeping the limit in every window would have left possible;
+    ``in_one_window`` is what the fullest of those windows held at least.
+    """
+
+    bytes: int
+    in_one_window: int
+    from_ns: int
+    to_ns: int
+    windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fullest:
+    """The most in any window. ``most`` is None where nothing bounds it."""
+
+    least: int
+    least_from_ns: int
+    most: int | None
+    most_from_ns: int
+
+
+def fullest(quantity: Quantity, window: int, from_ns: int, to_ns: int) -> Fullest:
+    """Return bounds of the fullest window of ``window`` nanoseconds within ``(from_ns, to_ns]``.
+
+    1. The least is largest for a window that ends where the least of an end rises (an ``l``) or starts where the
+       least of a start is last low (an ``e``).
+    2. The most is largest just before the start's part rises (an ``l``), just after the end's part rose (an ``e``),
+       or where either bends: with the whole nanosecond on each side, that is exact (bounds.md 6).
+    """
+    last_start = max(from_ns, to_ns - window)
+    events, turns = quantity.events(), quantity.turns()
+    edges = np.array([from_ns, last_start], dtype=np.int64)
+    starts = np.concatenate([events, events - 1, events - window, events - window + 1, turns, turns - window, edges])
+    starts = np.unique(starts[(starts >= from_ns) & (starts <= last_start)])
+    span = between(quantity, starts, np.minimum(starts + window, to_ns))
+    best_least = int(np.argmax(span.least))
+    least, least_from = int(span.least[best_least]), int(starts[best_least])
+    if not span.bounded.all():
+        return Fullest(least, least_from, None, int(starts[int(np.argmin(span.bounded))]))
+    best_most = int(np.argmax(span.most))
+    most = int(span.most[best_most])
+    line = quantity.line
+    if line is not None:
+        # Positions are rounded to a byte: between two candidates the sum can be one more, never above the line's.
+        carried = line.most_in(min(window, to_ns - from_ns))
+        most = min(most + (line.rate.ns != 1), carried)
+    return Fullest(least, least_from, most, int(starts[best_most]))
+
+
+def certain_excess(quantity: Quantity, window: int, limit: int, from_ns: int, to_ns: int) -> Excess | None:
+    """Return the strongest proof that some window held more than ``limit``, None if there is none.
+
+    1. Every pair of a start ``(s, H)``, the count certainly not above H at s, and an end ``(t, L)``, the count
+       certainly not below L at t, proves ``L - H`` bytes in ``t - s``.
+    2. If every window kept the limit, that is at most ``G(t - s)``, ``G(x) = min over k >= 0 of k*B + g(x - k*w)``.
+    3. The pair with the largest ``L - H - G`` decides, exactly (bounds.md 5): a burst shows in one window, a steady
+       rate just above the limit only over many.
+    """
+    events = quantity.events()
+    inside = events[(events > from_ns) & (events < to_ns)]
+    times = np.unique(np.concatenate([inside, np.array([from_ns, to_ns], dtype=np.int64)]))
+    ends, starts = quantity.edge(times, Edge.LEAST_END), quantity.edge(times, Edge.LEAST_START)
+    best: Excess | None = None
+    for part in np.unique(ends.segment):
+        here = ends.segment == part
+        found = _best_pair(
+            _Points(times[here & starts.known], starts.values[here & starts.known]),
+            _Points(times[here & ends.known], ends.values[here & ends.known]),
+            window,
+            limit,
+            quantity.line,
+        )
+        if found is not None and (best is None or found.bytes > best.bytes):
+            best = found
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Times in order, each with a value."""
+
+    times: Ints
+    values: Ints
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+def _best_pair(starts: _Points, ends: _Points, window: int, limit: int, line: Line | None) -> Excess | None:
+    """Return the pair of a start and a later end with the largest excess over ``G``, if any is positive.
+
+    With ``s = b*w + beta`` and ``t = a*w + alpha`` the whole windows are ``a - b`` and one more is begun if
+    ``alpha > beta``. So the excess is ``(L - a*B) - (H - b*B)`` less the price of the begun window:
+
+    1. price B: the best earlier start of all;
+    2. price 0, if ``alpha <= beta``: the best earlier start among those;
+    3. price ``g(alpha - beta)``, if ``alpha > beta`` and a line rate makes that less than B.
+
+    Case 1 settles nearly all questions in O(n): above 0 there is an excess, and at -B or below even price 0 gives
+    none. What is left takes the divide and conquer of :func:`_refined`.
+    """
+    if len(starts) == 0 or len(ends) == 0:
+        return None
+    if line is not None and line.rate.in_ns(window) < limit:
+        # The line itself (but for its step) keeps the limit; then G as if there were no line is no larger proof.
+        line = None
+    origin = int(starts.times[0])
+    start_turn, start_rest = np.divmod(starts.times - origin, window)
+    end_turn, end_rest = np.divmod(ends.times - origin, window)
+    paid_start = subtract(starts.values, scale(start_turn, limit))
+    paid_end = subtract(ends.values, scale(end_turn, limit))
+    before = np.searchsorted(starts.times, ends.times, side="left")
+    reach = before > 0
+    if not reach.any():
+        return None
+    lowest = np.minimum.accumulate(paid_start)
+    full_price = subtract(paid_end[reach], lowest[before[reach] - 1])
+    if int(full_price.max()) <= 0:
+        return None
+    useful = np.flatnonzero(reach)[full_price > 0]
+    excess, start, end = _refined(
+        _Paid(starts.times, start_rest, paid_start),
+        _Paid(ends.times[useful], end_rest[useful], paid_end[useful]),
+        window,
+        limit,
+        line,
+    )
+    if excess <= 0:
+        return None
+    end = int(useful[end])
+    length = int(ends.times[end] - starts.times[start])
+    held = int(ends.values[end]) - int(starts.values[start])
+    windows = -(-length // window)
+    # The pair proves that some window held more than the limit, whatever an even share would be.
+    in_one = max(limit + 1, -(-held // windows))
+    return Excess(excess, in_one, int(starts.times[start]), int(ends.times[end]), windows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paid:
+    """Points with their time within the window's raster and their value less the limit of each whole window."""
+
+    times: Ints
+    rests: Ints
+    values: Ints
+
+
+def _refined(starts: _Paid, ends: _Paid, window: int, limit: int, line: Line | None) -> tuple[int, int, int]:
+    """Return the largest excess over all pairs of a start and a later end, and the pair.
+
+    1. Price B, and for a line also "one whole window less and the line for the rest": earlier starts, whatever
+       their rest, so a running minimum.
+    2. The other prices depend on which rest is larger: a start counts for an end if it is earlier in time *and*
+       on the right side in rest. Time is divided and conquered: on each of log2(n) levels, starts in the left half
+       of a block meet ends in its right half, all blocks at once, sorted by rest with a running minimum.
+    """
+    before = np.searchsorted(starts.times, ends.times, side="left")
+    candidates = [_running(starts.values, ends.values, before, limit)]
+    if line is not None:
+        rate, step = line.rate, line.step
+        risen = add(rate.position(ends.rests), step)
+        spared = subtract(starts.values, rate.position(starts.rests - window))
+        candidates.append(_running(spared, subtract(ends.values, risen), before, -limit))
+    order = np.concatenate([starts.times, ends.times])
+    is_end = np.concatenate([np.zeros(len(starts.times), dtype=np.int8), np.ones(len(ends.times), dtype=np.int8)])
+    # At one time an end comes first: a start there is not before it.
+    place = np.empty(len(order), dtype=np.int64)
+    place[np.lexsort((1 - is_end, order))] = np.arange(len(order))
+    start_place, end_place = place[: len(starts.times)], place[len(starts.times) :]
+    rests = np.unique(np.concatenate([starts.rests, ends.rests]))
+    start_rank, end_rank = np.searchsorted(rests, starts.rests), np.searchsorted(rests, ends.rests)
+    candidates.append(
+        _dominance(_Placed(start_place, start_rank, starts.values), _Placed(end_place, end_rank, ends.values))
+    )
+    if line is not None:
+        # alpha > beta is the mirror image of alpha <= beta: count ranks from the other end, half a step apart.
+        mirrored = len(rests) - 1
+        begun = subtract(starts.values, rate.position(starts.rests))
+        candidates.append(
+            _dominance(
+                _Placed(start_place, 2 * (mirrored - start_rank), begun),
+                _Placed(end_place, 2 * (mirrored - end_rank) + 1, subtract(ends.values, risen)),
+            )
+        )
+    return max(candidates)
+
+
+def _running(start_values: Ints, end_values: Ints, before: Ints, price: int) -> tuple[int, int, int]:
+    """Return the best pair of an end with any earlier start, at one price."""
+    lowest = np.minimum.accumulate(start_values)
+    gaps = subtract(end_values, lowest[before - 1])
+    end = int(np.argmax(gaps))
+    start = int(np.argmin(start_values[: before[end]]))
+    return int(gaps[end]) - price, start, end
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Points with their place in the order of time and the rank of their rest."""
+
+    place: Ints
+    rank: Ints
+    values: Ints
+
+
+def _dominance(starts: _Placed, ends: _Placed) -> tuple[int, int, int]:
+    """Return the best pair of a start before an end in place and not before it in rank; excess 0 if none is above.
+
+    Places are distinct. Values are ranked, so that a block number can be put in front of them in 64 bits: then one
+    running minimum over all blocks never takes a value from another block.
+    """
+    by_value = np.argsort(starts.values, kind="stable")
+    value_rank = np.empty(len(by_value), dtype=np.int64)
+    value_rank[by_value] = np.arange(len(by_value))
+    width = int(max(starts.rank.max(initial=0), ends.rank.max(initial=0))) + 1
+    best = (0, 0, 0)
+    half = 1
+    while half <= int(ends.place.max()):
+        left, right = (starts.place // half) % 2 == 0, (ends.place // half) % 2 == 1
+        if left.any() and right.any():
+            block, here = starts.place[left] // (2 * half), np.flatnonzero(left)
+            keys = block * width + starts.rank[left]
+            order = np.argsort(keys, kind="stable")
+            keys, marked = keys[order], (block * len(by_value) + value_rank[here])[order]
+            least = np.minimum.accumulate(marked[::-1])[::-1]
+            wanted = ends.place[right] // (2 * half)
+            index = np.searchsorted(keys, wanted * width + ends.rank[right], side="left")
+            inside = index < len(keys)
+            chosen = least[np.minimum(index, len(keys) - 1)]
+            inside &= chosen // len(by_value) == wanted
+            if inside.any():
+                start = by_value[chosen[inside] % len(by_value)]
+                end = np.flatnonzero(right)[inside]
+                gaps = subtract(ends.values[end], starts.values[start])
+                top = int(np.argmax(gaps))
+                best = max(best, (int(gaps[top]), int(start[top]), int(end[top])))
+        half *= 2
+    return best

@@ -1,0 +1,8 @@
+"""Makes the tests' own world importable: this folder has no package, so that it cannot hide the product's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
