@@ -27,7 +27,8 @@ class Look(enum.Enum):
 class Reason(enum.Enum):
     """Why a look failed. Stable names: they are journaled and reports count them."""
 
-    UNREACHABLE = "unreachable"  # nothing answered: no route, refused, or silence until the deadline
+    UNREACHABLE = "unreachable"  # nothing answered: no route, or silence until the deadline
+    CONNECTION_REFUSED = "connection-refused"  # the machine is there, nothing listens
     TIMEOUT = "timeout"  # it was there, but the answer did not come in time
     DENIED = "denied"  # it answered, and refused us: authentication or permission
     CERTIFICATE_EXPIRED = "certificate-expired"

@@ -109,8 +109,11 @@ class HostCollector:
             text = f"the host's exporter at {self._url} did not finish its answer within {DEADLINE_S:g} s"
             raise LookFailed(Look.SCRAPE, Reason.TIMEOUT, text) from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            refused = _is_refusal(error)
             text = f"the host's exporter at {self._url} cannot be reached ({str(error) or type(error).__name__})"
-            raise LookFailed(Look.SCRAPE, Reason.UNREACHABLE, text) from error
+            if refused:
+                text = f"nothing listens at the host's exporter address {self._url}, though the host is there"
+            raise LookFailed(Look.SCRAPE, Reason.CONNECTION_REFUSED if refused else Reason.UNREACHABLE, text) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             text = f"the host's exporter at {self._url} broke off its answer ({str(error) or type(error).__name__})"
             raise LookFailed(Look.SCRAPE, Reason.MALFORMED, text) from error
@@ -155,3 +158,15 @@ class HostCollector:
             narrator.trouble(self._node, "claim", ", ".join(lacking), text)
         elif self._interfaces:
             narrator.well(self._node, "claim", f"the host tells the byte counters of {', '.join(self._interfaces)}")
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    """Whether a refused connection is at the bottom of ``error``: the layers above it only say that it failed."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, ConnectionRefusedError):
+            return True
+        seen.add(id(error))
+        nested = getattr(error, "exceptions", ())
+        error = nested[0] if nested else error.__cause__ or error.__context__
+    return False

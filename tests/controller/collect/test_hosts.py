@@ -126,8 +126,13 @@ def test_an_http_error_is_refused(surroundings: Surroundings, status: str) -> No
     assert _reason(surroundings) == Reason.REFUSED.value
 
 
-def test_nobody_listening_is_unreachable(surroundings: Surroundings) -> None:
+def test_nobody_listening_is_not_a_cut_network(surroundings: Surroundings) -> None:
     assert not asyncio.run(_scrape(surroundings, "http://127.0.0.1:9/metrics"))
+    assert _reason(surroundings) == Reason.CONNECTION_REFUSED.value
+
+
+def test_a_name_that_is_not_known_is_unreachable(surroundings: Surroundings) -> None:
+    assert not asyncio.run(_scrape(surroundings, "http://exporter.invalid:9/metrics"))
     assert _reason(surroundings) == Reason.UNREACHABLE.value
 
 
@@ -206,4 +211,4 @@ def test_it_keeps_looking_after_failures(surroundings: Surroundings, monkeypatch
 
     asyncio.run(go())
     assert len(surroundings.attempts()) > 3
-    assert surroundings.said.getvalue().count("cannot be reached") == 1
+    assert surroundings.said.getvalue().count("nothing listens") == 1
