@@ -136,6 +136,20 @@ class Timeline:
         return timeline
 
     @classmethod
+    def first(cls, clocks: Clocks | None = None) -> tuple[Timeline, NewEntry]:
+        """Return this boot's timeline for a journal that is about to be made, and the entry that anchors it there."""
+        clocks = clocks if clocks is not None else SystemClocks()
+        anchor = choose_anchor(
+            boot_id=clocks.boot_id(),
+            monotonic_ns=clocks.monotonic_ns(),
+            wall_ns=clocks.wall_ns(),
+            of_this_boot=None,
+            last_recorded_ns=None,
+        )
+        timeline = cls(anchor, clocks)
+        return timeline, timeline._entry("anchor", sequence=1)
+
+    @classmethod
     def view(cls, journal: Journal, clocks: Clocks | None = None) -> Timeline:
         """Return the timeline of this boot for who only looks: nothing is journaled.
 
