@@ -18,6 +18,7 @@ class DeployPaths:
         systemd_running: there if and only if systemd runs the machine (sd_booted(3)).
         systemd_units: where the unit goes.
         supervisor_services: where the service file goes on a machine with a plain supervisor.
+        supervisor_logs: where such a supervisor writes a log a service.
     """
 
     root: str = "/opt/weighbridge"
@@ -26,6 +27,7 @@ class DeployPaths:
     systemd_running: str = "/run/systemd/system"
     systemd_units: str = "/etc/systemd/system"
     supervisor_services: str = "/run/supervisor.d"
+    supervisor_logs: str = "/var/log"
 
     @property
     def config(self) -> str:

@@ -98,10 +98,10 @@ class Supervisor:
     load = ":"  # it reads the file whenever the service starts
     restart = f"supervisorctl restart {SERVICE}"
     running = f"supervisorctl status {SERVICE}"
-    last_words = f"tail -n 8 /var/log/{SERVICE}.log"
 
     def __init__(self, paths: DeployPaths) -> None:
         self.file = f"{paths.supervisor_services}/{SERVICE}.json"
+        self.last_words = f"tail -n 8 {shlex.quote(f'{paths.supervisor_logs}/{SERVICE}.log')}"
         service = {"argv": paths.start_line, "env": {}, "restart": "always"}
         self.content = json.dumps(service).encode() + b"\n"
         self.remove = f"supervisorctl stop {SERVICE}; rm -f {shlex.quote(self.file)}; supervisorctl reload {SERVICE}"

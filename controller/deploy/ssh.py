@@ -196,10 +196,7 @@ class SshConnection:
     def upload(self, content: bytes, path: str, *, mode: int) -> None:
         """See :class:`Connection`."""
         deadline = time.monotonic() + TRANSFER_TIMEOUT_S
-        with self._errors(f"writing {path}"), self._client.open_sftp() as sftp:
-            channel = sftp.get_channel()
-            if channel is not None:
-                channel.settimeout(COMMAND_TIMEOUT_S)
+        with self._errors(f"writing {path}"), self._files() as sftp:
             # "x": a file that is there already, or a link put in its place, is not written through.
             with sftp.open(path, "wx") as file:
                 file.chmod(mode)
@@ -228,13 +225,24 @@ class SshConnection:
     ) -> None:
         self.close()
 
-    @contextlib.contextmanager
-    def _session(self) -> Iterator[paramiko.Channel]:
+    def _transport(self) -> paramiko.Transport:
         transport = self._client.get_transport()
         if transport is None or not transport.is_active():
             raise DeviceError(f"{self._place}: the connection has ended; deploy again")
-        with transport.open_session(timeout=CONNECT_TIMEOUT_S) as channel:
+        return transport
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[paramiko.Channel]:
+        with self._transport().open_session(timeout=CONNECT_TIMEOUT_S) as channel:
             yield channel
+
+    @contextlib.contextmanager
+    def _files(self) -> Iterator[paramiko.SFTPClient]:
+        with self._session() as channel:
+            channel.settimeout(COMMAND_TIMEOUT_S)
+            channel.invoke_subsystem("sftp")
+            with paramiko.SFTPClient(channel) as sftp:
+                yield sftp
 
     @contextlib.contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
