@@ -1,0 +1,137 @@
+"""Every finding as a card: what was seen, by whom, how many bytes at least, when, and its margin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controller.crosscheck.model import CrossCheck, Finding, FindingKind, Holds
+from controller.report import words
+from controller.report.rows import Row
+from controller.report.sentences import KINDS, VIOLATING, ordered
+
+MOST_OPEN = 8
+"""Cards of one kind that stand open; the rest wait folded."""
+_AS_CARD = VIOLATING | {FindingKind.LIMIT_POSSIBLY_EXCEEDED}
+_OF_OBSERVERS = frozenset(
+    {FindingKind.HOST_UNDER_REPORTS, FindingKind.HOST_OVER_REPORTS, FindingKind.OBSERVERS_DISAGREE}
+)
+_OF_LIMITS = frozenset({FindingKind.LIMIT_EXCEEDED, FindingKind.LIMIT_POSSIBLY_EXCEEDED})
+
+
+_AT_LEAST = {
+    FindingKind.LIMIT_EXCEEDED: "Over by at least",
+    FindingKind.HOST_UNDER_REPORTS: "Missing at least",
+    FindingKind.HOST_OVER_REPORTS: "Too much by at least",
+    FindingKind.OBSERVERS_DISAGREE: "Apart by at least",
+    FindingKind.UNDECLARED_PORT: "Carried at least",
+}
+"""What a finding's bytes are: the least that is certain, of each kind something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A finding that convicts, or could."""
+
+    kind: str
+    certain: bool
+    where: str
+    text: str
+    at_least_label: str
+    at_least: str
+    at_least_exact: str
+    when: str
+    proven_by: str
+    margin: str
+    row: Row | None
+    show: str
+    """``observers`` or ``limits`` of the row stand in the card as bars; empty: neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All cards of one kind: what they mean is said once."""
+
+    kind: str
+    title: str
+    by_whom: str
+    meaning: str
+    cards: Sequence[Card]
+    more: Sequence[Card]
+
+
+def groups(result: CrossCheck, rows: Sequence[Row]) -> list[Group]:
+    """Return the findings that convict, or could, by kind, the gravest first."""
+    row_of = {(row.link, row.direction): row for row in rows}
+    of_kind: dict[FindingKind, list[Card]] = {}
+    for finding in ordered(result.findings):
+        if finding.kind in _AS_CARD:
+            of_kind.setdefault(finding.kind, []).append(_card(finding, result, row_of.get(_row_key(finding))))
+    return [
+        Group(
+            kind=kind.value,
+            title=KINDS[kind].title,
+            by_whom=KINDS[kind].by_whom,
+            meaning=KINDS[kind].meaning,
+            cards=cards[:MOST_OPEN],
+            more=cards[MOST_OPEN:],
+        )
+        for kind, cards in of_kind.items()
+    ]
+
+
+def _row_key(finding: Finding) -> tuple[str, str]:
+    return words.shown(finding.link or ""), finding.direction.value if finding.direction else ""
+
+
+def _where(finding: Finding) -> str:
+    if finding.link is not None:
+        direction = f" {finding.direction.value}" if finding.direction else ""
+        return f"{words.shown(finding.link)}{direction}"
+    place = [f"port {words.shown(finding.port)}" if finding.port else "", words.shown(finding.switch or "")]
+    return " of ".join(part for part in place if part)
+
+
+def _when(finding: Finding, result: CrossCheck) -> str:
+    if finding.from_ns is None and finding.to_ns is None:
+        return ""
+    day = result.period.from_ns
+    if finding.from_ns is None or finding.to_ns is None:
+        only = finding.from_ns if finding.to_ns is None else finding.to_ns
+        return f"{words.when(only or 0, day)} UTC"
+    return words.span(finding.from_ns, finding.to_ns, day)
+
+
+def _card(finding: Finding, result: CrossCheck, row: Row | None) -> Card:
+    show = "observers" if finding.kind in _OF_OBSERVERS else ("limits" if finding.kind in _OF_LIMITS else "")
+    at_least = finding.bytes_at_least
+    return Card(
+        kind=finding.kind.value,
+        certain=finding.certain,
+        where=_where(finding),
+        text=words.shown(finding.text),
+        at_least_label=_AT_LEAST.get(finding.kind, "At least"),
+        at_least=words.floor_bytes(at_least) if at_least is not None else "",
+        at_least_exact=words.exact(at_least) if at_least is not None else "",
+        when=_when(finding, result),
+        proven_by=_proven_by(finding, result),
+        margin=words.shown(finding.margin),
+        row=row if show else None,
+        show=show if row is not None else "",
+    )
+
+
+def _proven_by(finding: Finding, result: CrossCheck) -> str:
+    """Return whose own evidence proves an exceeded limit: each of them alone would suffice but for who may lie."""
+    if finding.kind is not FindingKind.LIMIT_EXCEEDED:
+        return ""
+    domains = [
+        domain.value
+        for link in result.links
+        if (link.link, link.direction) == (finding.link, finding.direction)
+        for limit in link.limits
+        if limit.holds is Holds.NO
+        for domain in limit.exceeded_by
+    ]
+    known = {"host": "the host's own claim", "dpu": "the DPU", "switch": "the switch"}
+    return words.listed([known[domain] for domain in dict.fromkeys(domains)]) if domains else ""
