@@ -13,6 +13,8 @@ import typer
 from controller.errors import WeighbridgeError
 from hil import remains, rigfile
 from hil.machine import environment
+from hil.preflight import ThisComputer
+from hil.preflight import check as preflight_check
 from hil.rig import Rig, tear_down
 
 app = typer.Typer(help="The rig: real daemons on emulated machines.", no_args_is_help=True)
@@ -43,6 +45,17 @@ def up(
         Rig.up(rigfile.load(rigfile.find(rig)), state, name=name, keep=True, progress=_say)
     except (WeighbridgeError, ValueError) as error:
         raise _fail(error) from error
+
+
+@app.command()
+def preflight() -> None:
+    """Say what this computer lacks for a rig: every tool with the version it needs, kernel features, rights."""
+    missing = preflight_check(ThisComputer())
+    for each in missing:
+        print(each)
+    if missing:
+        raise typer.Exit(2)
+    _say("nothing is missing")
 
 
 @app.command()

@@ -22,7 +22,7 @@ from hil.errors import RigError
 from hil.plan import MachinePlan, Role, network_namespace
 
 PROJECT = Path(__file__).resolve().parent.parent
-_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _LONGEST_DEATH_S = 10.0
 
@@ -136,7 +136,7 @@ class Machine:
             "--state",
             str(self._state),
         ]
-        environment = {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(
             argv, cwd=PROJECT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
@@ -310,14 +310,14 @@ class Machine:
             "own_boot_time": self.plan.role is Role.HOST,
             "mounts": mounts,
             "keep_visible": visible,
-            "environment": {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", "HOME": "/root"},
+            "environment": {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", "HOME": "/root"},
         }
 
 
 def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
     """Return the caller's environment with ``extra`` and a PATH on which ``supervisorctl`` and the daemons are."""
     path = os.environ.get("PATH", "")
-    missing = [folder for folder in _SEARCH_PATH.split(":") if folder not in path.split(":")]
+    missing = [folder for folder in SEARCH_PATH.split(":") if folder not in path.split(":")]
     return {**os.environ, "PATH": ":".join([*filter(None, [path]), *missing]), **(extra or {})}
 
 

@@ -28,13 +28,17 @@ _LARGEST_MTU = 65535  # the plant carries what the ends send; only they have an 
 
 @dataclass(frozen=True)
 class WireCount:
-    """What crossed a cable, from its near to its far end and back, since its ends were last plugged in."""
+    """What a cable gave out at its far end (forward) and its near end (backward), since that end's machine booted.
+
+    ``lost_frames`` were on their way when the computer had no room for them. A wire does not do that: when it is not
+    0, the rig was overloaded and its observers may disagree without anyone lying.
+    """
 
     forward_bytes: int
     forward_frames: int
     backward_bytes: int
     backward_frames: int
-    lost_frames: int  # taken in at one end and not given out at the other: the rig was overloaded
+    lost_frames: int
 
 
 def run(command: Sequence[str], *, namespace: str | None = None, text: str | None = None) -> str:
@@ -97,20 +101,17 @@ class Network:
         ends = [name for cable in self.plan.cables_of(machine) for name in _ends(cable) if name in present]
         _ip(self._plant, [f"link set {name} down" for name in ends])
 
-    def add_cable(self, plan: Plan, cable: Cable) -> None:
-        """Lay one more cable between running machines; ``plan`` is the plan that has it."""
-        self.plan = plan
+    def add_cable(self, cable: Cable) -> None:
+        """Lay one more cable between running machines; the plan has it already."""
         for end in (cable.near, cable.far):
-            machine = plan.machines[end.machine]
+            machine = self.plan.machines[end.machine]
             self._make_port(machine, machine.port(end.port))
             self._configure(machine, [machine.port(end.port)])
         self._connect_if_complete(cable)
 
-    def remove_cable(self, plan: Plan, cable: Cable) -> None:
+    def remove_cable(self, cable: Cable) -> None:
         """Take a cable away together with the two interfaces it was plugged into."""
-        for name in _ends(cable):
-            run(["ip", "link", "del", name], namespace=self._plant)
-        self.plan = plan
+        _ip(self._plant, [f"link del {name}" for name in _ends(cable)])
 
     def carry(self, cable: Cable, *, carries: bool) -> None:
         """Pull a cable (both ends lose their carrier) or plug it in again."""
@@ -119,9 +120,8 @@ class Network:
     def wire_count(self, cable: Cable) -> WireCount:
         """Return what crossed ``cable``, read at its two ends in the plant."""
         table = run(["cat", "/proc/net/dev"], namespace=self._plant)
-        near, far = (_row(table, name) for name in _ends(cable))
-        lost = (near[1] - far[3]) + (far[1] - near[3])
-        return WireCount(near[0], far[3], far[0], near[3], lost)
+        near, far = (_sent(table, name) for name in _ends(cable))
+        return WireCount(far[0], far[1], near[0], near[1], near[2] + far[2])
 
     def _make_port(self, machine: MachinePlan, port: Port) -> None:
         namespace = network_namespace(self.plan.rig, machine.name)
@@ -212,10 +212,11 @@ def _sysctl(namespace: str, settings: Sequence[str]) -> None:
         run(["sysctl", "-q", "-w", *settings], namespace=namespace)
 
 
-def _row(table: str, interface: str) -> tuple[int, int, int, int]:
+def _sent(table: str, interface: str) -> tuple[int, int, int]:
+    """Return bytes sent, frames sent and frames dropped on sending, from /proc/net/dev."""
     for line in table.splitlines():
         name, colon, numbers = line.partition(":")
         if colon and name.strip() == interface:
             fields = [int(field) for field in numbers.split()]
-            return fields[0], fields[1], fields[8], fields[9]
+            return fields[8], fields[9], fields[11]
     raise RigError(f"the plant has no interface {interface}: is one of the cable's machines down?")

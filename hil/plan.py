@@ -132,63 +132,93 @@ def mac(rig: str, machine: str, port: str) -> str:
     return ":".join(["02", *(digest[index : index + 2] for index in range(0, 10, 2))])
 
 
-def plan(rig_file: RigFile, name: str | None = None, extra: tuple[tuple[str, str, str], ...] = ()) -> Plan:
+@dataclass(frozen=True)
+class ExtraCable:
+    """An undeclared cable laid while the rig is up; ``number`` stays its own when others are taken away."""
+
+    number: int
+    node: str
+    interface: str
+    port: str
+
+
+def plan(rig_file: RigFile, name: str | None = None, extra: tuple[ExtraCable, ...] = ()) -> Plan:
     """Return what ``rig_file`` comes to.
 
     1. For each node a host (``eth0``) and a DPU (``pf0hpf``, ``p0``), cabled to each other and to switch port ethN.
     2. The front end on the next switch port.
-    3. The undeclared cables: the file's, then ``extra`` as (node, interface, switch port).
+    3. The undeclared cables: the file's, then ``extra``.
     4. A management port for everyone but the front end.
 
     ``name`` replaces the file's rig name.
     """
     rig = name or rig_file.rig
     nodes, switch = rig_file.nodes(), rig_file.switch.name
-    ports: dict[str, list[Port]] = {}
-    roles: dict[str, tuple[Role, str | None]] = {}
-    cables: list[Cable] = []
-
-    def add(
-        machine: str, port: str, *addresses: str, net: Net = Net.DATA, bridge: str | None = None, end: int | None = None
-    ) -> End:
-        new = Port(port, mac(rig, machine, port), net, addresses, bridge)
-        ports[machine].insert(len(ports[machine]) if end is None else end, new)
-        return End(machine, port)
-
-    def connect(near: End, far: End, *, declared: bool = True) -> None:
-        cables.append(Cable(len(cables), near, far, declared))
-
-    def machine(machine_name: str, role: Role, node: str | None = None) -> None:
-        ports[machine_name], roles[machine_name] = [], (role, node)
-
-    machine(CONTROLLER, Role.CONTROLLER)
-    machine(switch, Role.SWITCH)
+    building = _Building(rig, rig_file.mtu, nodes, switch)
+    building.machine(CONTROLLER, Role.CONTROLLER)
+    building.machine(switch, Role.SWITCH)
     for number, node in enumerate(nodes, start=1):
-        machine(node, Role.HOST, node)
-        machine(dpu_of(node), Role.DPU, node)
-        connect(
-            add(node, "eth0", f"10.77.0.{number}/{DATA_PREFIX}"),
-            add(dpu_of(node), "pf0hpf", bridge="br0"),
-        )
-        connect(add(dpu_of(node), "p0", bridge="br0"), add(switch, f"eth{number}", bridge="br0"))
+        building.node(number, node)
     if rig_file.front_end is not None:
-        front = rig_file.front_end.name
-        machine(front, Role.FRONT_END)
-        near = add(front, "eth0", f"10.77.0.100/{DATA_PREFIX}", f"10.77.1.100/{DATA_PREFIX}")
-        connect(near, add(switch, f"eth{len(nodes) + 1}", bridge="br0"))
-    undeclared = [(cable.node, cable.interface, cable.port) for cable in rig_file.undeclared_cables]
-    for node, interface, port in [*undeclared, *extra]:
-        number = nodes.index(node) + 1
-        near = add(node, interface, f"10.77.{interface.removeprefix('eth')}.{number}/{DATA_PREFIX}")
-        connect(near, add(switch, port, bridge="br0"), declared=False)
-    management = {CONTROLLER: 1, switch: 2}
+        building.front_end(rig_file.front_end.name)
+    for cable in rig_file.undeclared_cables:
+        building.undeclared(ExtraCable(len(building.cables), cable.node, cable.interface, cable.port))
+    for more in extra:
+        building.undeclared(more)
+    building.management({CONTROLLER: 1, switch: 2})
     for number, node in enumerate(nodes, start=1):
-        management |= {dpu_of(node): 10 + number, node: 30 + number}
-    for machine_name, last in management.items():
-        port = "oob_net0" if roles[machine_name][0] is Role.DPU else "mgmt0"
-        add(machine_name, port, f"10.250.0.{last}/{MANAGEMENT_PREFIX}", net=Net.MANAGEMENT, end=0)
-    machines = {
-        machine_name: MachinePlan(machine_name, role, tuple(ports[machine_name]), node)
-        for machine_name, (role, node) in roles.items()
-    }
-    return Plan(rig, rig_file.mtu, machines, tuple(cables))
+        building.management({dpu_of(node): 10 + number, node: 30 + number})
+    return building.done()
+
+
+class _Building:
+    """A plan that is being made."""
+
+    def __init__(self, rig: str, mtu: int, nodes: list[str], switch: str) -> None:
+        self._rig, self._mtu, self._nodes, self._switch = rig, mtu, nodes, switch
+        self._roles: dict[str, tuple[Role, str | None]] = {}
+        self._ports: dict[str, list[Port]] = {}
+        self.cables: list[Cable] = []
+
+    def machine(self, name: str, role: Role, node: str | None = None) -> None:
+        self._roles[name], self._ports[name] = (role, node), []
+
+    def node(self, number: int, node: str) -> None:
+        dpu = dpu_of(node)
+        self.machine(node, Role.HOST, node)
+        self.machine(dpu, Role.DPU, node)
+        self._connect(self._port(node, "eth0", f"10.77.0.{number}"), self._port(dpu, "pf0hpf", bridge="br0"))
+        self._connect(self._port(dpu, "p0", bridge="br0"), self._port(self._switch, f"eth{number}", bridge="br0"))
+
+    def front_end(self, name: str) -> None:
+        self.machine(name, Role.FRONT_END)
+        port = f"eth{len(self._nodes) + 1}"
+        near = self._port(name, "eth0", "10.77.0.100", "10.77.1.100")
+        self._connect(near, self._port(self._switch, port, bridge="br0"))
+
+    def undeclared(self, extra: ExtraCable) -> None:
+        address = f"10.77.{extra.interface.removeprefix('eth')}.{self._nodes.index(extra.node) + 1}"
+        near = self._port(extra.node, extra.interface, address)
+        far = self._port(self._switch, extra.port, bridge="br0")
+        self.cables.append(Cable(extra.number, near, far, declared=False))
+
+    def management(self, last_bytes: dict[str, int]) -> None:
+        for machine, last in last_bytes.items():
+            port = "oob_net0" if self._roles[machine][0] is Role.DPU else "mgmt0"
+            address = f"10.250.0.{last}/{MANAGEMENT_PREFIX}"
+            # First, as on a server: it is there before the data ports are.
+            self._ports[machine].insert(0, Port(port, mac(self._rig, machine, port), Net.MANAGEMENT, (address,)))
+
+    def done(self) -> Plan:
+        machines = {
+            name: MachinePlan(name, role, tuple(self._ports[name]), node) for name, (role, node) in self._roles.items()
+        }
+        return Plan(self._rig, self._mtu, machines, tuple(self.cables))
+
+    def _port(self, machine: str, name: str, *addresses: str, bridge: str | None = None) -> End:
+        with_prefix = tuple(f"{address}/{DATA_PREFIX}" for address in addresses)
+        self._ports[machine].append(Port(name, mac(self._rig, machine, name), Net.DATA, with_prefix, bridge))
+        return End(machine, name)
+
+    def _connect(self, near: End, far: End) -> None:
+        self.cables.append(Cable(len(self.cables), near, far))

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -19,12 +21,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hil import remains, services, sitefile
+from hil import preflight, remains, services, sitefile
 from hil.enter import start_time
 from hil.errors import RigError
 from hil.machine import PROJECT, FirstProcess, Machine
-from hil.network import Network
-from hil.plan import CONTROLLER, Plan, Role, plan
+from hil.network import Network, WireCount
+from hil.plan import CONTROLLER, Cable, End, ExtraCable, Plan, Role, plan
 from hil.rigfile import RigFile, check_rig_name
 
 _RECORD, _CHECKS = "rig.json", "ready.json"
@@ -46,10 +48,10 @@ class Rig:
     """A rig that is up. As a context manager it is torn down at the end."""
 
     def __init__(
-        self, rig_file: RigFile, rig_plan: Plan, state: Path, extra: tuple[tuple[str, str, str], ...] = ()
+        self, rig_file: RigFile, rig_plan: Plan, state: Path, extra: tuple[ExtraCable, ...] = (), *, keep: bool = False
     ) -> None:
         self.file, self.plan, self.state = rig_file, rig_plan, state
-        self._extra = extra
+        self._extra, self._keep = extra, keep
         self._network = Network(rig_plan)
         self.machines: Mapping[str, Machine] = {
             name: Machine(rig_plan.rig, machine, state) for name, machine in rig_plan.machines.items()
@@ -72,34 +74,38 @@ class Rig:
     ) -> Rig:
         """Bring a rig up.
 
-        1. One builder per rig name at a time; refuse a rig that is up and in use, clear the remains of any other.
-        2. Begin with an empty state directory.
-        3. Build the plant, boot every machine, plug it in.
-        4. Let the services start.
+        1. See that this computer has all that is needed.
+        2. One builder per rig name at a time; refuse a rig that is up and in use, clear the remains of any other.
+        3. Begin with an empty state directory.
+        4. Write the site file with its keys and secrets.
+        5. Build the plant, boot every machine, plug it in and let its services start.
+        6. Wait until every daemon serves.
 
         Without ``keep`` the rig belongs to the calling process: if that dies without tearing it down, the next ``up``
         takes the rig for remains.
 
         Raises:
+            PreflightError: something is missing; nothing was changed.
             RigError: the rig is up already, the state directory is someone else's, or a step failed; what was
                 built by then is torn down again.
         """
         rig_name = check_rig_name(name or rig_file.rig)
         state = (state or default_state(rig_name)).resolve()
+        preflight.require()
         with _sole_builder(rig_name):
             _refuse_if_in_use(rig_name)
             if remains.exist(rig_name):
                 progress(f"clearing the remains of rig {rig_name}")
                 remains.clear(rig_name)
             _empty(state)
-            rig = cls(rig_file, plan(rig_file, rig_name), state)
-            rig._record("starting", keep=keep)
+            rig = cls(rig_file, plan(rig_file, rig_name), state, keep=keep)
+            rig._record("starting")
             try:
                 rig._build(progress)
             except BaseException:
                 remains.clear(rig_name)
                 raise
-            rig._record("up", keep=keep)
+            rig._record("up")
         progress(f"rig {rig_name} is up: {len(rig.machines)} machines, state in {state}")
         return rig
 
@@ -118,8 +124,8 @@ class Rig:
         if record["name"] != name or record["phase"] != "up":
             raise RigError(f"rig {name!r} is not up; bring it up with 'weighbridge hil up'")
         rig_file = RigFile.model_validate(record["file"])
-        extra = tuple((node, interface, port) for node, interface, port in record["extra_cables"])
-        return cls(rig_file, plan(rig_file, name, extra), state, extra)
+        extra = tuple(ExtraCable(**cable) for cable in record["extra_cables"])
+        return cls(rig_file, plan(rig_file, name, extra), state, extra, keep=record["owner"] is None)
 
     def down(self, *, grace_s: float = 0.0) -> None:
         """Tear the rig down; its state directory with the logs stays.
@@ -129,7 +135,7 @@ class Rig:
         """
         with _sole_builder(self.name):
             remains.clear(self.name, grace_s=grace_s)
-            self._record("down", keep=False)
+            self._record("down")
 
     def __enter__(self) -> Rig:  # noqa: PYI034 typing.Self is Python 3.11's
         return self
@@ -161,6 +167,100 @@ class Rig:
         machine.boot()
         self._network.plug_in(machine.plan)
         machine.power_services()
+
+    # Cables
+
+    def cable(self, machine: str, port: str) -> Cable:
+        """Return the cable with an end at that port.
+
+        Raises:
+            RigError: there is none; the text lists the cables.
+        """
+        for cable in self.plan.cables:
+            if End(machine, port) in (cable.near, cable.far):
+                return cable
+        known = ", ".join(f"{cable.near} - {cable.far}" for cable in self.plan.cables)
+        raise RigError(f"no cable of rig {self.name} ends at {machine}/{port}; there are {known}")
+
+    def add_cable(self, node: str, switch_port: str | None = None, *, interface: str = "eth1") -> Cable:
+        """Lay a cable that no one declared: from a new interface of the node's host to a new switch port.
+
+        The host has 10.77.1.N on it (10.77.2.N on ``eth2``); the front end answers at 10.77.1.100.
+
+        Raises:
+            RigError: no such node, or the interface or the port has a cable already.
+        """
+        switch = self.file.switch.name
+        taken = {end.port for cable in self.plan.cables for end in (cable.near, cable.far) if end.machine == switch}
+        port = switch_port or next(name for name in map("eth{}".format, itertools.count(1)) if name not in taken)
+        if node not in self.file.nodes():
+            raise RigError(f"rig {self.name} has no node {node!r}; it has {', '.join(self.file.nodes())}")
+        if port in taken or any(interface == each.name for each in self.plan.machines[node].ports):
+            raise RigError(f"{switch}/{port} or {node}/{interface} has a cable already; name another")
+        number = 1 + max(cable.number for cable in self.plan.cables)
+        self._replan((*self._extra, ExtraCable(number, node, interface, port)))
+        cable = self.cable(node, interface)
+        self._network.add_cable(cable)
+        return cable
+
+    def remove_cable(self, cable: Cable) -> None:
+        """Take away a cable that :meth:`add_cable` laid, with its two interfaces.
+
+        Raises:
+            RigError: it is another cable.
+        """
+        rest = tuple(each for each in self._extra if each.number != cable.number)
+        if rest == self._extra:
+            raise RigError(f"the cable {cable.near} - {cable.far} belongs to the rig; only an added one can be removed")
+        self._network.remove_cable(cable)
+        self._replan(rest)
+
+    def pull(self, cable: Cable) -> None:
+        """Pull a cable: both ends lose their carrier, their interfaces and counters stay."""
+        self._network.carry(cable, carries=False)
+
+    def plug(self, cable: Cable) -> None:
+        """Plug a pulled cable in again."""
+        self._network.carry(cable, carries=True)
+
+    def wire_count(self, cable: Cable) -> WireCount:
+        """Return what truly crossed the cable: ground truth for tests, which none of the observers sees."""
+        return self._network.wire_count(cable)
+
+    def require_lossless(self) -> None:
+        """Return if no cable lost a frame for want of room in this computer.
+
+        Raises:
+            RigError: one did; what the observers saw meanwhile proves nothing about them.
+        """
+        lost = {cable: self.wire_count(cable).lost_frames for cable in self.plan.cables}
+        losers = [f"{cable.near} - {cable.far} ({count} frames)" for cable, count in lost.items() if count]
+        if losers:
+            raise RigError(
+                f"rig {self.name} was overloaded: frames were lost on {', '.join(losers)}; send less at once"
+            )
+
+    # Lies
+
+    def lie(self, node: str, *, factor: int = 100) -> None:
+        """Let the node's host report, from now on, ``base + (now - base) / factor`` for its ``eth0``.
+
+        The claim's address stays; its counters go on from the true value at this moment. A scrape in the tenth of a
+        second that the change takes fails.
+        """
+        services.start_lying(self.machine(node), self.file, factor, "eth0")
+        self.wait_until_ready()
+
+    def stop_lying(self, node: str) -> None:
+        """Let the host report the truth again: the counter jumps forward by what was hidden."""
+        services.stop_lying(self.machine(node), self.file)
+        self.wait_until_ready()
+
+    # Readiness
+
+    def agent_settings(self) -> dict[str, dict[str, int]]:
+        """Return, for each agent by name, what its configuration has beyond the site file: its clock's offset."""
+        return sitefile.agent_settings(self.file)
 
     def wait_until_ready(self, timeout_s: float = 30.0) -> None:
         """Return when every exporter, SSH server and the switch's snmpd serves what is asked of it later.
@@ -194,6 +294,13 @@ class Rig:
 
     # Inside
 
+    def _replan(self, extra: tuple[ExtraCable, ...]) -> None:
+        self._extra = extra
+        self.plan = self._network.plan = plan(self.file, self.name, extra)
+        for name, machine in self.machines.items():
+            machine.plan = self.plan.machines[name]
+        self._record("up")
+
     def _build(self, progress: Progress) -> None:
         self._network.build_plant()
         made = services.new_secrets(self.plan)
@@ -209,15 +316,15 @@ class Rig:
         progress("waiting for the daemons")
         self.wait_until_ready()
 
-    def _record(self, phase: str, *, keep: bool) -> None:
-        owner = None if keep else {"pid": os.getpid(), "start_time": start_time(os.getpid())}
+    def _record(self, phase: str) -> None:
+        owner = None if self._keep else {"pid": os.getpid(), "start_time": start_time(os.getpid())}
         record = {
             "version": _RECORD_VERSION,
             "name": self.name,
             "phase": phase,
             "owner": owner,
             "file": self.file.model_dump(mode="json"),
-            "extra_cables": self._extra,
+            "extra_cables": [dataclasses.asdict(cable) for cable in self._extra],
         }
         partial = self.state / f"{_RECORD}.new"
         partial.write_text(json.dumps(record, indent=1), encoding="utf-8")

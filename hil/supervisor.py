@@ -178,14 +178,14 @@ class Supervisor:
                 return
             if pid == 0:
                 return
-            for service in self._services.values():
-                if service.pid == pid:
-                    self._ended(service, os.waitstatus_to_exitcode(status))
+            ended = next((service for service in self._services.values() if service.pid == pid), None)
+            if ended is not None:
+                self._ended(ended, os.waitstatus_to_exitcode(status))
 
     def tick(self) -> float | None:
         """Do what is due; return the seconds until the next thing is, or None."""
         now = time.monotonic()
-        for service in self._services.values():
+        for service in list(self._services.values()):
             if service.due_s is None or service.due_s > now:
                 continue
             service.due_s = None
