@@ -5,143 +5,44 @@ processes may append at once and no number is ever missing. What has been return
 the disk. The bytes of an entry are kept exactly as they came; a digest of them and of the row around them is
 checked whenever the entry is read.
 
-Bodies by kind (JSON is UTF-8; 64-bit numbers in it are decimal strings):
-
-==========  =================================================  ====================  ==================================
-kind        body                                               source                meta
-==========  =================================================  ====================  ==================================
-SITE        the site file's exact bytes                        site name
-RUN_START   JSON run_id, version, pid, reason                  ``controller``
-RUN_STOP    the same                                           ``controller``
-TIMELINE    JSON of :mod:`controller.timeline`                 boot id
-ENROLMENT   JSON agent, public_key, bundle_sha256,             agent name
-            agent_version
-FRAME       the SignedFrame's exact bytes                      agent name            received_ns
-CLOCK       JSON t1, t2, t3, t4, boot_id, monotonic_raw_ns,    agent name
-            wall_ns
-POLL        bytes of the switch's poll record                  switch name           first_sent_ns, received_ns
-SCRAPE      the HTTP body                                      node name             first_sent_ns, received_ns,
-                                                                                     status, content_type, url
-ATTEMPT     JSON what, reason, text, first_sent_ns,            the device
-            gave_up_ns
-WEIGHT      JSON link, direction, from_ns, to_ns, bytes,       link name
-            packets
-==========  =================================================  ====================  ==================================
+What an entry is, and which bytes each kind has, is in :mod:`controller.journal_entry`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import enum
-import hashlib
 import heapq
-import json
 import os
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
-from controller.errors import EvidenceError, InternalError, OperatorError
+from controller.errors import OperatorError
+from controller.journal_entry import (
+    COLUMNS,
+    MAX_INTEGER,
+    ConflictingEntryError,
+    Entry,
+    JsonValue,
+    Kind,
+    NewEntry,
+    Row,
+    entry_of,
+    prepare,
+)
 from controller.journal_schema import SIDE_FILES, fsync_folder, new_database, open_database, sqlite_errors
 
-JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+__all__ = ["ConflictingEntryError", "Entry", "Journal", "JsonValue", "Kind", "NewEntry"]
 
-MAX_BODY_BYTES = 64 * 2**20
-"""Far above any frame, poll or scrape; whoever receives a body must have bounded it long before."""
-
-MAX_INTEGER = 2**63 - 1
-"""What SQLite stores: times in nanoseconds reach the year 2262."""
+_INSERT = f"INSERT INTO entry ({COLUMNS}) VALUES ({', '.join('?' * (len(Row._fields) + 2))})"  # noqa: S608  constants
 
 _PAGE_ENTRIES = 256
 # Reading goes page by page, without a transaction between pages: a long read inside one transaction would keep
 # the write-ahead log from being folded back, and it would grow for as long as someone looks.
-
-
-class Kind(enum.Enum):
-    """What an entry is. A new kind needs a new format version: an old reader must not pass over it in silence."""
-
-    SITE = "site"
-    RUN_START = "run-start"
-    RUN_STOP = "run-stop"
-    TIMELINE = "timeline"
-    ENROLMENT = "enrolment"
-    FRAME = "frame"
-    CLOCK = "clock"
-    POLL = "poll"
-    SCRAPE = "scrape"
-    ATTEMPT = "attempt"
-    WEIGHT = "weight"
-
-
-class ConflictingEntryError(EvidenceError):
-    """An entry with the same kind, source and sequence is there already, with other bytes."""
-
-    def __init__(self, path: Path, entry: NewEntry, leaf: int) -> None:
-        self.kind, self.source, self.sequence, self.leaf = entry.kind, entry.source, entry.sequence, leaf
-        super().__init__(
-            f"{path}: {entry.kind.value} {entry.sequence} of {entry.source} is leaf {leaf} already, with other bytes. "
-            f"Two different records under one number are evidence against {entry.source}: keep both and find out why."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class NewEntry:
-    """What is to be appended.
-
-    Attributes:
-        kind: what it is.
-        source: whom or what it came from (agent, switch, node...).
-        recorded_ns: when the controller had it, on the timeline.
-        body: the exact bytes.
-        meta: what the controller adds; JSON.
-        sequence: the source's own number from 1 up; (kind, source, sequence) is unique. None where there is none.
-    """
-
-    kind: Kind
-    source: str
-    recorded_ns: int
-    body: bytes
-    meta: Mapping[str, JsonValue] = field(default_factory=dict)
-    sequence: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What is in the journal, its digests checked. ``leaf`` is its number; see :class:`NewEntry` for the rest."""
-
-    leaf: int
-    kind: Kind
-    source: str
-    recorded_ns: int
-    body: bytes
-    meta: Mapping[str, JsonValue]
-    sequence: int | None
-    body_sha256: bytes
-
-
-class _Row(NamedTuple):
-    """One row but its body and its own digest, in the order of the columns."""
-
-    leaf: int
-    kind: str
-    source: str
-    sequence: int | None
-    recorded_ns: int
-    meta: str
-    body_sha256: bytes
-
-    def digest(self) -> bytes:
-        row = json.dumps([*self[:-1], self.body_sha256.hex()], separators=(",", ":"))
-        return hashlib.sha256(b"weighbridge/journal-entry/v1\x00" + row.encode()).digest()
-
-
-_COLUMNS = f"{', '.join(_Row._fields)}, entry_sha256, body"
-_INSERT = f"INSERT INTO entry ({_COLUMNS}) VALUES ({', '.join('?' * (len(_Row._fields) + 2))})"  # noqa: S608  constants
 
 
 @final
@@ -228,7 +129,7 @@ class Journal:
         """
         if self.read_only:
             raise OperatorError(f"{self.path} was opened for reading only; nothing was written.")
-        prepared = [_prepare(entry) for entry in entries]
+        prepared = [(entry, *prepare(entry)) for entry in entries]
         if not prepared:
             return []
         with self._lock, self._transaction():
@@ -238,7 +139,7 @@ class Journal:
                 if self._is_there(entry, body_sha256):
                     leaves.append(None)
                     continue
-                row = _Row(leaf, entry.kind.value, entry.source, entry.sequence, entry.recorded_ns, meta, body_sha256)
+                row = Row(leaf, entry.kind.value, entry.source, entry.sequence, entry.recorded_ns, meta, body_sha256)
                 self._connection.execute(_INSERT, (*row, row.digest(), entry.body))
                 leaves.append(leaf)
                 leaf += 1
@@ -297,7 +198,9 @@ class Journal:
         # through the index alone. 3. Walk each kind in leaf order, a page at a time, and merge.
         low = -MAX_INTEGER if from_ns is None else max(from_ns, -MAX_INTEGER)
         high = MAX_INTEGER if to_ns is None else min(to_ns, MAX_INTEGER)
-        first, last = self._one("SELECT min(leaf), max(leaf) FROM entry WHERE recorded_ns BETWEEN ? AND ?", (low, high))
+        first, last = self.rows("SELECT min(leaf), max(leaf) FROM entry WHERE recorded_ns BETWEEN ? AND ?", low, high)[
+            0
+        ]
         if last is None:
             return
         chosen: Collection[Kind | None] = [None]
@@ -311,12 +214,11 @@ class Journal:
 
     def _walk(self, kind: Kind | None, source: str | None, leaves: range) -> Iterator[Entry]:
         where, values = _where(kind, source)
-        query = f"SELECT {_COLUMNS} FROM entry WHERE {where} AND leaf BETWEEN ? AND ? ORDER BY leaf LIMIT ?"  # noqa: S608  constants
+        query = f"SELECT {COLUMNS} FROM entry WHERE {where} AND leaf BETWEEN ? AND ? ORDER BY leaf LIMIT ?"  # noqa: S608  constants
         while leaves:
-            with self._lock, sqlite_errors(self.path):
-                rows = self._connection.execute(query, (*values, leaves[0], leaves[-1], _PAGE_ENTRIES)).fetchall()
+            rows = self.rows(query, *values, leaves[0], leaves[-1], _PAGE_ENTRIES)
             for row in rows:
-                yield self._entry(row)
+                yield entry_of(self.path, row)
             if len(rows) < _PAGE_ENTRIES:
                 return
             leaves = range(rows[-1][0] + 1, leaves.stop)
@@ -328,51 +230,31 @@ class Journal:
             EvidenceError: its digest does not check.
         """
         where, values = _where(kind, source)
-        row = self._one(f"SELECT {_COLUMNS} FROM entry WHERE {where} ORDER BY leaf DESC LIMIT 1", values)  # noqa: S608  constants
-        return None if row is None else self._entry(row)
+        rows = self.rows(f"SELECT {COLUMNS} FROM entry WHERE {where} ORDER BY leaf DESC LIMIT 1", *values)  # noqa: S608  constants
+        return entry_of(self.path, rows[0]) if rows else None
 
     def last_sequence(self, kind: Kind, source: str) -> int:
         """Return the highest sequence of ``kind`` and ``source``; 0 if there is none."""
-        row = self._one(
-            "SELECT max(sequence) FROM entry WHERE kind = ? AND source = ? AND sequence IS NOT NULL",
-            (kind.value, source),
-        )
-        return int(row[0] or 0)
+        query = "SELECT max(sequence) FROM entry WHERE kind = ? AND source = ? AND sequence IS NOT NULL"
+        return int(self.rows(query, kind.value, source)[0][0] or 0)
 
     def last_recorded_ns(self) -> int | None:
         """Return the latest time at which anything was recorded, on the timeline; None for an empty journal."""
-        value = self._one("SELECT max(recorded_ns) FROM entry", ())[0]
+        value = self.rows("SELECT max(recorded_ns) FROM entry")[0][0]
         return None if value is None else int(value)
 
     def __len__(self) -> int:
         """Return the number of entries: one more than the last leaf."""
-        return int(self._one("SELECT coalesce(max(leaf) + 1, 0) FROM entry", ())[0])
+        return int(self.rows("SELECT coalesce(max(leaf) + 1, 0) FROM entry")[0][0])
 
-    def _one(self, query: str, values: Collection[object]) -> Any:
+    def __bool__(self) -> bool:
+        """Return True: an empty journal is a journal."""
+        return True
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query that only reads; for modules that look over the whole journal."""
         with self._lock, sqlite_errors(self.path):
-            return self._connection.execute(query, tuple(values)).fetchone()
-
-    def _entry(self, columns: tuple[Any, ...]) -> Entry:
-        row, (entry_sha256, body) = _Row(*columns[:-2]), columns[-2:]
-        for what, digest, recorded in (
-            ("body", hashlib.sha256(body).digest(), row.body_sha256),
-            ("header", row.digest(), entry_sha256),
-        ):
-            if digest != recorded:
-                raise EvidenceError(
-                    f"{self.path}: the {what} of leaf {row.leaf} ({row.kind} of {row.source}) is not what was "
-                    "recorded: its digest does not check. Restore the journal from a copy; "
-                    "`weighbridge journal fsck` lists every damaged leaf."
-                )
-        try:
-            kind = Kind(row.kind)
-        except ValueError as error:
-            raise EvidenceError(
-                f"{self.path}: leaf {row.leaf} has the unknown kind {row.kind!r}. Update weighbridge on this machine."
-            ) from error
-        return Entry(
-            row.leaf, kind, row.source, row.recorded_ns, body, json.loads(row.meta), row.sequence, row.body_sha256
-        )
+            return self._connection.execute(query, values).fetchall()
 
 
 def _where(kind: Kind | None, source: str | None) -> tuple[str, tuple[str, ...]]:
@@ -380,22 +262,6 @@ def _where(kind: Kind | None, source: str | None) -> tuple[str, tuple[str, ...]]
     if kind is None:
         return "true", ()
     return ("kind = ?", (kind.value,)) if source is None else ("kind = ? AND source = ?", (kind.value, source))
-
-
-def _prepare(entry: NewEntry) -> tuple[NewEntry, str, bytes]:
-    """Return the entry with its meta as text and the digest of its body; what cannot be stored is our own fault."""
-    if not entry.source or len(entry.body) > MAX_BODY_BYTES:
-        raise InternalError(
-            f"a {entry.kind.value} entry needs a source and at most {MAX_BODY_BYTES} bytes; "
-            f"this one has source {entry.source!r} and {len(entry.body)} bytes"
-        )
-    if entry.sequence is not None and not 1 <= entry.sequence <= MAX_INTEGER:
-        raise EvidenceError(
-            f"{entry.kind.value} of {entry.source}: a sequence cannot be {entry.sequence}; it was not stored. "
-            f"Look into {entry.source}."
-        )
-    meta = json.dumps(dict(entry.meta), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return entry, meta, hashlib.sha256(entry.body).digest()
 
 
 def _already_there(path: Path, taken: Path) -> OperatorError:

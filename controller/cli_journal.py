@@ -1,0 +1,120 @@
+"""``weighbridge journal``: say what the journal holds, and check all of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli_options import SITE_FILE, AsJson, SiteFile
+from controller.cli_period import format_utc
+from controller.errors import EvidenceError
+from controller.journal import Journal
+from controller.journal_fsck import Fsck
+from controller.journal_fsck import fsck as check_journal
+from controller.journal_survey import Summary, summary
+from controller.site import load
+from protos.units import format_bytes
+
+app = typer.Typer(no_args_is_help=True, help="The journal.")
+
+JournalFile = Annotated[
+    Path | None,
+    typer.Option("--journal", metavar="FILE", help="The journal itself, instead of the one that the site file names."),
+]
+
+
+@app.command()
+def stats(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_json: AsJson = False) -> None:
+    """Say how much there is of what, from when to when."""
+    path = _journal_path(site_file, journal_file)
+    with Journal.open(path, read_only=True) as journal:
+        rows, entries = summary(journal), len(journal)
+    size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*") if file.name in _files(path))
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {
+                    "journal": str(path),
+                    "entries": entries,
+                    "file_bytes": str(size),
+                    "kinds": [_as_json(row) for row in rows],
+                },
+                indent=2,
+            )
+        )
+        return
+    _print_table(rows)
+    typer.echo(f"{path}: {entries} entries, {format_bytes(size)} on disk", err=True)
+
+
+@app.command()
+def fsck(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_json: AsJson = False) -> None:
+    """Check every entry, leaf number, digest, frame signature and chain. Exit code 1 if anything is wrong."""
+    path = _journal_path(site_file, journal_file)
+    with Journal.open(path, read_only=True) as journal:
+        found = check_journal(journal)
+    if as_json:
+        typer.echo(json.dumps({"journal": str(path), "ok": not found.faults, **asdict(found)}, indent=2))
+    else:
+        for line in _sentences(found):
+            typer.echo(line)
+    if found.faults:
+        raise EvidenceError(
+            f"{path}: {len(found.faults)} faults. Keep the file as it is and compare it with its last copy."
+        )
+
+
+def _journal_path(site_file: Path, journal_file: Path | None) -> Path:
+    return journal_file if journal_file is not None else load(site_file, secrets=False).controller.journal
+
+
+def _files(path: Path) -> tuple[str, ...]:
+    return path.name, f"{path.name}-wal", f"{path.name}-shm"
+
+
+def _as_json(row: Summary) -> dict[str, Any]:
+    sequence = None if row.last_sequence is None else str(row.last_sequence)
+    return {
+        "kind": row.kind,
+        "source": row.source,
+        "entries": row.entries,
+        "body_bytes": str(row.body_bytes),
+        "first_ns": str(row.first_ns),
+        "last_ns": str(row.last_ns),
+        "last_sequence": sequence,
+    }
+
+
+def _print_table(rows: list[Summary]) -> None:
+    from rich.console import Console  # noqa: PLC0415  loaded by who prints a table
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table("kind", "source", "entries", "bytes", "first", "last", "last number")
+    for row in rows:
+        number = "-" if row.last_sequence is None else str(row.last_sequence)
+        table.add_row(
+            row.kind,
+            escape(row.source),
+            str(row.entries),
+            format_bytes(row.body_bytes),
+            format_utc(row.first_ns),
+            format_utc(row.last_ns),
+            number,
+        )
+    Console().print(table)
+
+
+def _sentences(found: Fsck) -> list[str]:
+    lines = [fault.text for fault in found.faults]
+    lines += [
+        f"{hole.agent} dropped frames {hole.first} to {hole.last} before anyone had them, and said so"
+        for hole in found.holes
+        if hole.declared
+    ]
+    summary = f"{found.entries} entries, {found.frames} frames of {found.agents} agents checked"
+    return [*lines, f"{summary}: {'in order' if not found.faults else f'{len(found.faults)} faults'}"]

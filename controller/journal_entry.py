@@ -1,0 +1,175 @@
+"""What stands in the journal: kinds of entries, an entry before and after it is written, and its digests.
+
+Bodies by kind (JSON is UTF-8; 64-bit numbers in it are decimal strings):
+
+==========  =================================================  ====================  ==================================
+kind        body                                               source                meta
+==========  =================================================  ====================  ==================================
+SITE        the site file's exact bytes                        site name
+RUN_START   JSON run_id, version, pid, reason                  ``controller``
+RUN_STOP    the same                                           ``controller``
+TIMELINE    JSON of :mod:`controller.timeline`                 boot id
+ENROLMENT   JSON agent, public_key, bundle_sha256,             agent name
+            agent_version
+FRAME       the SignedFrame's exact bytes                      agent name            received_ns
+CLOCK       JSON t1, t2, t3, t4, boot_id, monotonic_raw_ns,    agent name
+            wall_ns
+POLL        bytes of the switch's poll record                  switch name           first_sent_ns, received_ns
+SCRAPE      the HTTP body                                      node name             first_sent_ns, received_ns,
+                                                                                     status, content_type, url
+ATTEMPT     JSON what, reason, text, first_sent_ns,            the device
+            gave_up_ns
+WEIGHT      JSON link, direction, from_ns, to_ns, bytes,       link name
+            packets
+==========  =================================================  ====================  ==================================
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from controller.errors import EvidenceError, InternalError
+
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+
+MAX_BODY_BYTES = 64 * 2**20
+"""Far above any frame, poll or scrape; whoever receives a body must have bounded it long before."""
+
+MAX_INTEGER = 2**63 - 1
+"""What SQLite stores: times in nanoseconds reach the year 2262."""
+
+
+class Kind(enum.Enum):
+    """What an entry is. A new kind needs a new format version: an old reader must not pass over it in silence."""
+
+    SITE = "site"
+    RUN_START = "run-start"
+    RUN_STOP = "run-stop"
+    TIMELINE = "timeline"
+    ENROLMENT = "enrolment"
+    FRAME = "frame"
+    CLOCK = "clock"
+    POLL = "poll"
+    SCRAPE = "scrape"
+    ATTEMPT = "attempt"
+    WEIGHT = "weight"
+
+
+class ConflictingEntryError(EvidenceError):
+    """An entry with the same kind, source and sequence is there already, with other bytes."""
+
+    def __init__(self, path: Path, entry: NewEntry, leaf: int) -> None:
+        self.kind, self.source, self.sequence, self.leaf = entry.kind, entry.source, entry.sequence, leaf
+        super().__init__(
+            f"{path}: {entry.kind.value} {entry.sequence} of {entry.source} is leaf {leaf} already, with other bytes. "
+            f"Two different records under one number are evidence against {entry.source}: keep both and find out why."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """What is to be appended.
+
+    Attributes:
+        kind: what it is.
+        source: whom or what it came from (agent, switch, node...).
+        recorded_ns: when the controller had it, on the timeline.
+        body: the exact bytes.
+        meta: what the controller adds; JSON.
+        sequence: the source's own number from 1 up; (kind, source, sequence) is unique. None where there is none.
+    """
+
+    kind: Kind
+    source: str
+    recorded_ns: int
+    body: bytes
+    meta: Mapping[str, JsonValue] = field(default_factory=dict)
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is in the journal, its digests checked. ``leaf`` is its number; see :class:`NewEntry` for the rest."""
+
+    leaf: int
+    kind: Kind
+    source: str
+    recorded_ns: int
+    body: bytes
+    meta: Mapping[str, JsonValue]
+    sequence: int | None
+    body_sha256: bytes
+
+
+class Row(NamedTuple):
+    """One row but its body and its own digest, in the order of the columns."""
+
+    leaf: int
+    kind: str
+    source: str
+    sequence: int | None
+    recorded_ns: int
+    meta: str
+    body_sha256: bytes
+
+    def digest(self) -> bytes:
+        """SHA-256 of the row, bound to this purpose."""
+        row = json.dumps([*self[:-1], self.body_sha256.hex()], separators=(",", ":"))
+        return hashlib.sha256(b"weighbridge/journal-entry/v1\x00" + row.encode()).digest()
+
+
+COLUMNS = f"{', '.join(Row._fields)}, entry_sha256, body"
+"""What :func:`entry_of` takes, in this order."""
+
+
+def prepare(entry: NewEntry) -> tuple[str, bytes]:
+    """Return the entry's meta as it is stored and the digest of its body.
+
+    Raises:
+        EvidenceError: its source gave it an impossible number.
+        InternalError: it cannot be stored, which is our own fault.
+    """
+    if not entry.source or len(entry.body) > MAX_BODY_BYTES:
+        raise InternalError(
+            f"a {entry.kind.value} entry needs a source and at most {MAX_BODY_BYTES} bytes; "
+            f"this one has source {entry.source!r} and {len(entry.body)} bytes"
+        )
+    if entry.sequence is not None and not 1 <= entry.sequence <= MAX_INTEGER:
+        raise EvidenceError(
+            f"{entry.kind.value} of {entry.source}: a sequence cannot be {entry.sequence}; it was not stored. "
+            f"Look into {entry.source}."
+        )
+    meta = json.dumps(dict(entry.meta), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return meta, hashlib.sha256(entry.body).digest()
+
+
+def entry_of(path: Path, columns: tuple[Any, ...]) -> Entry:
+    """Return the entry in a row of the journal at ``path``.
+
+    Raises:
+        EvidenceError: a digest does not check, or the kind is unknown; the text names the leaf.
+    """
+    row, (entry_sha256, body) = Row(*columns[:-2]), columns[-2:]
+    for what, digest, recorded in (
+        ("body", hashlib.sha256(body).digest(), row.body_sha256),
+        ("header", row.digest(), entry_sha256),
+    ):
+        if digest != recorded:
+            raise EvidenceError(
+                f"{path}: the {what} of leaf {row.leaf} ({row.kind} of {row.source}) is not what was "
+                "recorded: its digest does not check. Restore the journal from a copy; "
+                "`weighbridge journal fsck` lists every damaged leaf."
+            )
+    try:
+        kind = Kind(row.kind)
+    except ValueError as error:
+        raise EvidenceError(
+            f"{path}: leaf {row.leaf} has the unknown kind {row.kind!r}. Update weighbridge on this machine."
+        ) from error
+    return Entry(row.leaf, kind, row.source, row.recorded_ns, body, json.loads(row.meta), row.sequence, row.body_sha256)

@@ -1,0 +1,161 @@
+"""Checks a whole journal: is every entry there, as it was recorded, and do the agents' frames form unbroken chains?
+
+Rules:
+
+1. SQLite finds its file in order.
+2. Leaf numbers are consecutive from 0.
+3. The digests of every entry check (:mod:`controller.journal_entry`).
+4. A frame stands under its own agent's name and number, and its signature is of the key that was enrolled for that
+   agent when it was recorded.
+5. A frame carries the SHA-256 of the one before it. Numbers that are missing are a *hole*: declared, if the agent
+   said in a signed frame that it dropped them, else a fault.
+
+A declared hole is a fact about what was measured, not damage. Everything else is a fault: exit code 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from controller.errors import EvidenceError
+from controller.journal import Entry, Journal, Kind
+from controller.journal_survey import integrity, survey
+from protos.signing import SignatureRejected, SigningDomain, load_public_key, verify
+from protos.v1 import frame_pb2
+from protos.wire import WireError, parse_signed_frame
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is not as it must be. ``leaf`` is None where it is about the whole file or an agent's chain."""
+
+    leaf: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Frames of ``agent`` that the journal does not hold, first to last."""
+
+    agent: str
+    first: int
+    last: int
+    declared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fsck:
+    """What was checked and what was found."""
+
+    entries: int
+    frames: int
+    agents: int
+    faults: tuple[Fault, ...]
+    holes: tuple[Hole, ...]
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What is known of one agent while its frames go by."""
+
+    agent: str
+    frames: int = 0
+    last_sequence: int = 0
+    last_sha256: bytes = b""
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    losses: list[tuple[int, int]] = field(default_factory=list)
+
+
+def fsck(journal: Journal) -> Fsck:
+    """Check ``journal`` by the rules of this module; goes on after damage, so that all of it is found."""
+    faults = [Fault(None, f"{journal.path}: SQLite says: {text}") for text in integrity(journal)]
+    keys: dict[str, bytes] = {}
+    chains: dict[str, _Chain] = {}
+    entries, expected = 0, 0
+    for leaf, entry in survey(journal):
+        if leaf != expected:
+            faults.append(Fault(leaf, f"leaves {expected} to {leaf - 1} are missing"))
+        expected = leaf + 1
+        entries += 1
+        if isinstance(entry, EvidenceError):
+            faults.append(Fault(leaf, str(entry)))
+        elif entry.kind is Kind.ENROLMENT:
+            faults += _enrol(entry, keys)
+        elif entry.kind is Kind.FRAME:
+            chain = chains.setdefault(entry.source, _Chain(entry.source))
+            faults += _check_frame(entry, keys.get(entry.source), chain)
+    holes = [hole for chain in chains.values() for hole in _holes(chain)]
+    faults += [
+        Fault(None, f"frames {hole.first} to {hole.last} of {hole.agent} are missing and were not declared lost")
+        for hole in holes
+        if not hole.declared
+    ]
+    return Fsck(entries, sum(chain.frames for chain in chains.values()), len(chains), tuple(faults), tuple(holes))
+
+
+def _enrol(entry: Entry, keys: dict[str, bytes]) -> Iterator[Fault]:
+    try:
+        body = json.loads(entry.body)
+        agent, key = str(body["agent"]), bytes.fromhex(body["public_key"])
+        load_public_key(key)
+    except (ValueError, KeyError, TypeError) as error:
+        yield Fault(entry.leaf, f"the enrolment in leaf {entry.leaf} cannot be read: {error}")
+        return
+    if agent != entry.source:
+        yield Fault(entry.leaf, f"leaf {entry.leaf} enrols {agent} under the name {entry.source}")
+    keys[entry.source] = key
+
+
+def _check_frame(entry: Entry, key: bytes | None, chain: _Chain) -> Iterator[Fault]:
+    where = f"frame {entry.sequence} of {entry.source} in leaf {entry.leaf}"
+    chain.frames += 1
+    try:
+        signed, frame = parse_signed_frame(entry.body)
+    except WireError as error:
+        yield Fault(entry.leaf, f"{where} cannot be read: {error}")
+        return
+    if (frame.agent, frame.sequence) != (entry.source, entry.sequence):
+        yield Fault(entry.leaf, f"{where} is frame {frame.sequence} of {frame.agent}")
+        return
+    if key is None:
+        yield Fault(entry.leaf, f"{where} comes before any enrolment of {entry.source}: no key to check it with")
+    else:
+        try:
+            verify(load_public_key(key), SigningDomain.FRAME, signed.body, signed.signature)
+        except SignatureRejected as error:
+            yield Fault(entry.leaf, f"{where} is not signed by the enrolled key: {error}")
+    yield from _follow(where, entry, signed, frame, chain)
+
+
+def _follow(
+    where: str, entry: Entry, signed: frame_pb2.SignedFrame, frame: frame_pb2.Frame, chain: _Chain
+) -> Iterator[Fault]:
+    chain.losses += [(loss.first_sequence, loss.last_sequence) for loss in frame.losses]
+    expected = chain.last_sequence + 1
+    if frame.sequence < expected:
+        yield Fault(entry.leaf, f"{where} was recorded after frame {chain.last_sequence}")
+        return
+    if frame.sequence > expected:
+        chain.holes.append((expected, frame.sequence - 1))
+    elif frame.previous_sha256 != chain.last_sha256:
+        yield Fault(entry.leaf, f"{where} does not follow from frame {chain.last_sequence}: the chain is broken there")
+    chain.last_sequence, chain.last_sha256 = frame.sequence, hashlib.sha256(signed.body).digest()
+
+
+def _holes(chain: _Chain) -> Iterator[Hole]:
+    """Yield the chain's holes, cut where the agent's declarations begin and end."""
+    for first, last in chain.holes:
+        position = first
+        for lost_first, lost_last in sorted(chain.losses):
+            if lost_last < position or lost_first > last:
+                continue
+            if lost_first > position:
+                yield Hole(chain.agent, position, lost_first - 1, declared=False)
+                position = lost_first
+            yield Hole(chain.agent, position, min(lost_last, last), declared=True)
+            position = lost_last + 1
+        if position <= last:
+            yield Hole(chain.agent, position, last, declared=False)

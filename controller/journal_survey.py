@@ -1,0 +1,81 @@
+"""Looks over a whole journal: every leaf, readable or not; what SQLite finds; how much there is of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from controller.errors import EvidenceError
+from controller.journal import Journal
+from controller.journal_entry import COLUMNS, Entry, entry_of
+
+_PAGE_ENTRIES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How much there is of one kind and source. ``last_sequence`` is None where entries have no number."""
+
+    kind: str
+    source: str
+    entries: int
+    body_bytes: int
+    first_ns: int
+    last_ns: int
+    last_sequence: int | None
+
+
+def survey(journal: Journal) -> Iterator[tuple[int, Entry | EvidenceError]]:
+    """Yield every leaf number there is with its entry, or with what is wrong with it; goes on after damage.
+
+    For checking the whole journal; :meth:`Journal.entries` stops at the first damage.
+
+    Raises:
+        EvidenceError: the file is damaged so that not even its first and last leaf can be told.
+    """
+    first, last = journal.rows("SELECT min(leaf), max(leaf) FROM entry")[0]
+    if last is None:
+        return
+    for start in range(first, last + 1, _PAGE_ENTRIES):
+        yield from _page(journal, start, min(start + _PAGE_ENTRIES - 1, last))
+
+
+def _page(journal: Journal, start: int, end: int) -> Iterator[tuple[int, Entry | EvidenceError]]:
+    query = f"SELECT {COLUMNS} FROM entry WHERE leaf BETWEEN ? AND ? ORDER BY leaf"  # noqa: S608  constants
+    try:
+        rows = journal.rows(query, start, end)
+    except EvidenceError as error:
+        # A page of the file is damaged: take its leaves one by one, so that only those on it are lost.
+        if start == end:
+            yield start, error
+            return
+        for leaf in range(start, end + 1):
+            yield from _page(journal, leaf, leaf)
+        return
+    for row in rows:
+        yield row[0], _entry_or_damage(journal, row)
+
+
+def _entry_or_damage(journal: Journal, row: tuple[Any, ...]) -> Entry | EvidenceError:
+    try:
+        return entry_of(journal.path, row)
+    except EvidenceError as error:
+        return error
+
+
+def integrity(journal: Journal) -> list[str]:
+    """Return what SQLite itself finds wrong with the file; empty when it finds nothing."""
+    try:
+        return [str(row[0]) for row in journal.rows("PRAGMA integrity_check(20)") if row[0] != "ok"]
+    except EvidenceError as error:
+        return [str(error)]
+
+
+def summary(journal: Journal) -> list[Summary]:
+    """Return how much there is of each kind and source; bodies are not read."""
+    rows = journal.rows(
+        "SELECT kind, source, count(*), sum(length(body)), min(recorded_ns), max(recorded_ns), max(sequence) "
+        "FROM entry GROUP BY kind, source ORDER BY min(leaf)"
+    )
+    return [Summary(*row) for row in rows]
