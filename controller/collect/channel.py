@@ -15,9 +15,8 @@ from typing import Any, final
 import grpc
 
 from controller.collect.attempts import Look, LookFailed, Reason
-from controller.credentials import Credential, load_credential
+from controller.credentials import Credential
 from controller.errors import OperatorError
-from controller.site import ControllerFiles
 from protos.v1 import agent_pb2
 
 SERVICE = "weighbridge.v1.AgentService"
@@ -34,11 +33,6 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
-
-
-def credential_loader(files: ControllerFiles) -> Callable[[], Credential]:
-    """Return a function that reads the controller's credential from its files; it raises OperatorError."""
-    return lambda: load_credential(files.certificate, files.key, files.ca)
 
 
 class FrameStream:

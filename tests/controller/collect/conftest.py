@@ -26,9 +26,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from controller.collect.narrator import Narrator
 from controller.collect.recorder import Recorder
 from controller.collect.writer import GroupWriter
+from controller.credentials import Credential, load_credential
 from controller.journal import Journal, Kind, NewEntry
 from controller.pki import Role, create_ca, issue_certificate, write_issued, write_new
-from controller.site import ControllerFiles, Dpu, Endpoint, Uplink
+from controller.site import Dpu, Endpoint, Uplink
 from protos.signing import SigningDomain, sign
 from protos.v1 import agent_pb2, frame_pb2, reading_pb2
 
@@ -214,12 +215,9 @@ class Surroundings:
         async with GroupWriter(self.journal) as writer:
             yield Recorder(writer, narrator, time.time_ns, random.Random(1))
 
-    @property
-    def files(self) -> ControllerFiles:
+    def credential(self) -> Credential:
         stem = self.pki / self.certificate
-        return ControllerFiles(
-            self.journal.path, self.pki / "ca.pem", stem.with_suffix(".pem"), stem.with_suffix(".key")
-        )
+        return load_credential(stem.with_suffix(".pem"), stem.with_suffix(".key"), self.pki / "ca.pem")
 
     def enrol(self, agent: AgentDouble, *, public_key: bytes | None = None) -> None:
         key = (public_key or agent.public_key).hex()

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from controller.collect import agents, channel, clocks, pace
 from controller.collect.agents import AgentCollector
 from controller.collect.attempts import Look, Reason
-from controller.collect.channel import credential_loader, failure_of
+from controller.collect.channel import failure_of
 from controller.credentials import Credential
 from controller.journal import Kind
 from controller.pki import Identity, Role
@@ -46,12 +46,25 @@ async def _collect(
     """Run a collector until ``until`` is true; give up after 10 s."""
     if starts:
         await agent.start()
+    try:
+        await _run_collector(surroundings, agent, until, meanwhile)
+    finally:
+        await agent.stop()
+    assert until(), f"not reached within 10 s; said: {surroundings.said.getvalue()}"
+
+
+async def _run_collector(
+    surroundings: Surroundings,
+    agent: AgentDouble,
+    until: Callable[[], bool],
+    meanwhile: Callable[[], Awaitable[None]] | None,
+) -> None:
     async with surroundings.recorder() as recorder:
         collector = AgentCollector(
             agent.dpu,
             journal=surroundings.journal,
             recorder=recorder,
-            load_credential=credential_loader(surroundings.files),
+            load_credential=surroundings.credential,
             clock_interval_ns=50_000_000,
             timeline="controller-boot",
         )
@@ -66,8 +79,6 @@ async def _collect(
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    await agent.stop()
-    assert until(), f"not reached within 10 s; said: {surroundings.said.getvalue()}"
 
 
 def _reasons(surroundings: Surroundings) -> set[str]:
