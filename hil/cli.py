@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from controller.errors import WeighbridgeError
-from hil import remains, rigfile
+from hil import remains, rigfile, status
 from hil.machine import environment
 from hil.preflight import ThisComputer
 from hil.preflight import check as preflight_check
@@ -97,6 +98,19 @@ def reboot(
     except WeighbridgeError as error:
         raise _fail(error) from error
     _say(f"{machine} rebooted, boot id {rig.machine(machine).boot_id}")
+
+
+@app.command("status")
+def show_status(
+    name: _Name, state: _State = None, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
+) -> None:
+    """Show a rig's machines, services and cables; exit code 0 if all of it works, 1 if not."""
+    try:
+        found = status.look(Rig.open(name, state))
+    except WeighbridgeError as error:
+        raise _fail(error) from error
+    print(json.dumps(dataclasses.asdict(found), indent=2) if as_json else "\n".join(status.lines(found)))
+    raise typer.Exit(0 if found.healthy else 1)
 
 
 @app.command("list")

@@ -8,6 +8,7 @@ own counters say what truly crossed the wire.
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -116,6 +117,12 @@ class Network:
     def carry(self, cable: Cable, *, carries: bool) -> None:
         """Pull a cable (both ends lose their carrier) or plug it in again."""
         _ip(self._plant, [f"link set {name} {'up' if carries else 'down'}" for name in _ends(cable)])
+
+    def carries(self, cable: Cable) -> bool:
+        """Return whether the cable is plugged in at both ends."""
+        links = json.loads(run(["ip", "-j", "link", "show"], namespace=self._plant))
+        up = {link["ifname"] for link in links if {"UP", "LOWER_UP"} <= set(link["flags"])}
+        return set(_ends(cable)) <= up
 
     def wire_count(self, cable: Cable) -> WireCount:
         """Return what crossed ``cable``, read at its two ends in the plant."""

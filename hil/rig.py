@@ -223,6 +223,10 @@ class Rig:
         """Plug a pulled cable in again."""
         self._network.carry(cable, carries=True)
 
+    def carries(self, cable: Cable) -> bool:
+        """Return whether both ends of the cable have their carrier."""
+        return self._network.carries(cable)
+
     def wire_count(self, cable: Cable) -> WireCount:
         """Return what truly crossed the cable: ground truth for tests, which none of the observers sees."""
         return self._network.wire_count(cable)

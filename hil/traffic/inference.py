@@ -25,6 +25,7 @@ from protos.units import NS_PER_S
 _TOKENS_PER_S = 50
 _MEAN_PROMPT, _LONGEST_PROMPT = 4_000, 32_000
 _MEAN_TOKENS, _MOST_TOKENS = 120, 600
+_LONGEST_ANSWER_S = 2 * _MOST_TOKENS / _TOKENS_PER_S
 _MOST_AT_ONCE = 64  # per target; a request that finds it full is not made, as a load balancer would
 
 _ANSWER_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
@@ -94,15 +95,26 @@ async def _ask(target: tuple[str, int], prompt: int, tokens: int, seed: int, cou
 
 
 async def serve(listen: tuple[str, int], for_ns: int) -> Outcome:
-    """Answer requests for that long.
+    """Take requests for that long and finish the answers under way.
 
     Raises:
         OSError: the address cannot be used.
     """
-    count, start_ns = _Count(), time.monotonic_ns()
-    server = await asyncio.start_server(lambda reader, writer: _answer(reader, writer, count), *listen)
+    count, start_ns, under_way = _Count(), time.monotonic_ns(), set[asyncio.Task[None]]()
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(_answer(reader, writer, count))
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+
+    server = await asyncio.start_server(begin, *listen)
     async with server:
         await asyncio.sleep(for_ns / NS_PER_S)
+    if under_way:
+        _, unfinished = await asyncio.wait(under_way, timeout=_LONGEST_ANSWER_S)
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
     detail = {"requests": count.requests, "failed": count.failed}
     return Outcome(
         "inference", "serve", start_ns, time.monotonic_ns(), count.sent, count.received, None, None, {**detail}
