@@ -20,6 +20,16 @@ from controller.site_schema import SiteSection
 from controller.site_yaml import Place, Problem
 
 
+_EXPECTED = {
+    "model_type": "a mapping of keys",
+    "list_type": "a list",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "`true` or `false`",
+}
+"""What pydantic's names of types mean to a person."""
+
+
 def problems(error: ValidationError, values: Mapping[str, Any]) -> list[Problem]:
     """Return one problem for each thing ``error`` found in ``values``."""
     return [_problem(detail, values) for detail in error.errors(include_url=False)]
@@ -37,6 +47,8 @@ def _problem(detail: ErrorDetails, values: Mapping[str, Any]) -> Problem:
         return _unknown_key(place, where)
     if kind == "literal_error":
         return Problem(place, f"{where}: `{detail['input']}` is not known", f"Write {detail['ctx']['expected']}")
+    if kind in _EXPECTED:
+        return Problem(place, f"{where}: {_EXPECTED[kind]} is expected here", _write_it_like(place))
     return Problem(place, f"{where}: {detail['msg'][:1].lower()}{detail['msg'][1:]}", _write_it_like(place))
 
 

@@ -1,7 +1,7 @@
 """Reads a YAML file into plain values and remembers the line of each key, so that errors can name it.
 
-Round-trip loading keeps the lines. Duplicate keys, tags, non-text keys and files that refer to themselves are
-refused: two readers of an agreement must not be able to read it two ways.
+Round-trip loading keeps the lines. Duplicate keys, tags, non-text keys and files that grow out of bounds when their
+anchors are followed are refused: two readers of an agreement must not be able to read it two ways.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def parse(content: bytes, path: Path) -> YamlFile:
     if not isinstance(tree, dict):
         what = "is empty" if tree is None else "is not a mapping of keys"
         raise SiteFileError(path, 1, f"the site file {what}", "Begin with `version: 1`; see the site file's reference")
-    return YamlFile(path, _Plain(path).mapping(tree, 1, ()), tree)
+    return YamlFile(path, _Plain(path).mapping(tree, 1), tree)
 
 
 def _in_words(path: Path, error: MarkedYAMLError) -> SiteFileError:
@@ -149,24 +149,24 @@ class _Plain:
         self._path = path
         self._seen = 0
 
-    def mapping(self, node: dict[Any, Any], line: int, above: tuple[int, ...]) -> dict[str, Any]:
+    def mapping(self, node: dict[Any, Any], line: int) -> dict[str, Any]:
         plain = {}
         for key, value in node.items():
             at = self._line(node, key, line)
             if not isinstance(key, str):
                 raise SiteFileError(self._path, at, f"the key {key!r} is not text", "Put it in quotes")
-            plain[str(key)] = self._value(value, at, (*above, id(node)))
+            plain[str(key)] = self._value(value, at)
         return plain
 
-    def _value(self, node: Any, line: int, above: tuple[int, ...]) -> Any:
+    def _value(self, node: Any, line: int) -> Any:
         self._seen += 1
-        if id(node) in above or self._seen > MAX_VALUES:
-            raise SiteFileError(self._path, line, "the file refers to itself", "Write the values out")
+        if self._seen > MAX_VALUES:
+            problem = f"the file has more than {MAX_VALUES} values"
+            raise SiteFileError(self._path, line, problem, "Anchors (`&`, `*`) multiply them: write the values out")
         if isinstance(node, dict):
-            return self.mapping(node, line, above)
+            return self.mapping(node, line)
         if isinstance(node, list):
-            inside = (*above, id(node))
-            return [self._value(item, self._line(node, index, line), inside) for index, item in enumerate(node)]
+            return [self._value(item, self._line(node, index, line)) for index, item in enumerate(node)]
         if node is None or isinstance(node, bool):
             return node
         if isinstance(node, ScalarBoolean):  # an int to Python: a boolean with an anchor
