@@ -19,7 +19,6 @@ from controller.site import did_you_mean
 from controller.site_schema import SiteSection
 from controller.site_yaml import Place, Problem
 
-
 _EXPECTED = {
     "model_type": "a mapping of keys",
     "list_type": "a list",
