@@ -48,7 +48,7 @@ class Load:
 
 
 def loads(total_bytes: int, longest_frame_bytes: int) -> tuple[Load, ...]:
-    """Return frames that hold exactly ``total_bytes``: as few as can be, none shorter than Ethernet allows.
+    """Return frames that hold exactly ``total_bytes``, as long as can be, none so short that Ethernet pads it.
 
     1. The longest length whose remainder is nothing, or is long enough to be a frame of its own.
     2. As many frames of it as fit, and one of the remainder.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.errors import OperatorError
-from hil.calibrate import MOST_BYTES, SHORTEST_FRAME_BYTES, loads
+from hil.calibrate import MOST_BYTES, SHORTEST_FRAME_BYTES, Load, loads
 
 
 @given(total=st.integers(SHORTEST_FRAME_BYTES, MOST_BYTES), longest=st.sampled_from([1514, 9014]))
@@ -18,8 +18,11 @@ def test_the_frames_hold_exactly_what_was_asked_for(total: int, longest: int) ->
     assert len(parts) <= 2
 
 
-def test_ten_megabytes_take_as_few_frames_as_can_be() -> None:
-    assert sum(part.frames for part in loads(10_000_000, 1514)) == -(-10_000_000 // 1514)
+def test_frames_are_as_long_as_the_rest_allows() -> None:
+    assert loads(3_028, 1_514) == (Load(1_514, 2),)
+    assert loads(1_514 + 60, 1_514) == (Load(1_514, 1), Load(60, 1))
+    # One byte less would leave a rest that Ethernet pads: a shorter length leaves one that it does not.
+    assert loads(1_514 + 59, 1_514) == (Load(1_513, 1), Load(60, 1))
 
 
 def test_less_than_a_frame_is_refused() -> None:
