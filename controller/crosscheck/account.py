@@ -33,10 +33,19 @@ FARTHEST_NS = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class EpochReadings:
-    """The readings of one epoch (times from the origin), whether it is proven, and its proven start."""
+    """The readings of one epoch.
+
+    Attributes:
+        number: of the epoch.
+        columns: times from the origin, values from ``base``.
+        base: the value that is 0 in ``columns``: a counter near 2^64 then still fits into int64.
+        proven: its continuity is evidenced.
+        start: its proven start, times from the origin.
+    """
 
     number: int
     columns: Columns
+    base: int
     proven: bool
     start: EpochStart | None = None
 
@@ -67,7 +76,9 @@ def epochs_of(
     result = []
     for number in sorted(groups):
         group = groups[number]
-        low = whole([reading.packets or 0 for reading in group] if packets else [reading.bytes for reading in group])
+        values = [(reading.packets or 0) if packets else reading.bytes for reading in group]
+        base = min(values)
+        low = whole([value - base for value in values])
         slack = [] if packets else [reading.bytes_slack for reading in group]
         columns = Columns(
             whole([reading.earliest_ns - origin for reading in group]),
@@ -78,7 +89,7 @@ def epochs_of(
         start = starts.get(number)
         if start is not None:
             start = EpochStart(*(None if at is None else at - origin for at in (start.by_ns, start.not_before_ns)))
-        result.append(EpochReadings(number, columns, number in proven, start))
+        result.append(EpochReadings(number, columns, base, number in proven, start))
     return result
 
 
@@ -237,12 +248,13 @@ def _with_start(epoch: EpochReadings, previous: Envelope | None) -> Columns:
     first = int(columns.latest.min())
     by = first if start.by_ns is None else min(start.by_ns, first)
     not_before = [at for at in (start.not_before_ns, _last_of(previous)) if at is not None]
-    earliest, high = (min(max(not_before), by), 0) if not_before else (columns.earliest[0], columns.high[0])
+    zero = whole([-epoch.base])
+    earliest, high = (min(max(not_before), by), zero) if not_before else (columns.earliest[0], columns.high[:1])
     return Columns(
         np.append(columns.earliest, earliest),
         np.append(columns.latest, by),
-        np.append(columns.low, 0),
-        np.append(columns.high, high),
+        np.concatenate([columns.low, zero]),
+        np.concatenate([columns.high, high]),
     )
 
 

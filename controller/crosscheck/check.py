@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from controller.crosscheck.cable import difference
 from controller.crosscheck.case import Case
 from controller.crosscheck.coverage import OFF_HOST, Stretches, covered, intersection, share
 from controller.crosscheck.findings import (
@@ -40,7 +41,7 @@ from controller.crosscheck.quantity import bounds
 from controller.crosscheck.verdict import LinkFacts, link_verdict, site_verdict
 from controller.crosscheck.weights import weigh
 from controller.crosscheck.wording import name
-from protos.reading import Direction, Observer, TrustDomain
+from protos.reading import Observer, TrustDomain
 from protos.units import format_duration
 
 
@@ -136,7 +137,7 @@ def check_link(evidence: LinkEvidence, site: SiteEvidence) -> CheckedLink:
         laws=laws,
         limits=limits,
         undecided=_undecided(case, facts, laws, limits, coverage) if verdict is Verdict.INCONCLUSIVE else (),
-        agreed=agreed(_by_domain(intervals, evidence.direction), assumptions.liars),
+        agreed=agreed(_on_the_cable(intervals, case), assumptions.liars),
         epochs={observer: one.counted.epoch_count for observer, one in seen.items()},
     )
     found = [
@@ -173,16 +174,16 @@ def _evidence_from(seen: Mapping[Observer, Observed], period: Period) -> int | N
     return min(max(latest, period.from_ns), period.to_ns)
 
 
-def _by_domain(intervals: Mapping[Observer, ByteInterval], direction: Direction) -> dict[TrustDomain, ByteInterval]:
-    """Return each domain's interval: the DPU's uplink speaks for the DPU where both its ports do."""
+def _on_the_cable(intervals: Mapping[Observer, ByteInterval], case: Case) -> dict[TrustDomain, ByteInterval]:
+    """Return what each domain says passed the cable: the tightest of what its observers say."""
     domains: dict[TrustDomain, ByteInterval] = {}
     for observer, interval in intervals.items():
-        if observer is not Observer.DPU_HOST_PORT or Observer.DPU_UPLINK not in intervals:
-            domains[observer.trust_domain] = interval
-    host = domains.get(TrustDomain.HOST)
-    if host is not None and direction is Direction.INGRESS:
-        # A host that dropped what it received bounds nothing from above.
-        domains[TrustDomain.HOST] = ByteInterval(host.lower, None)
+        apart = difference(observer, case, case.length)
+        lower = 0 if apart.below is None else max(0, interval.lower - apart.below)
+        upper = None if apart.above is None or interval.upper is None else interval.upper + apart.above
+        known = domains.get(observer.trust_domain, ByteInterval(0, None))
+        uppers = [one for one in (upper, known.upper) if one is not None]
+        domains[observer.trust_domain] = ByteInterval(max(lower, known.lower), min(uppers, default=None))
     return domains
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.crosscheck.exact import Bools, Ints, Line, subtract
+from controller.crosscheck.exact import SAFE, Bools, Ints, Line, largest_magnitude, subtract, wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +105,20 @@ class Envelope:
         rate, step = self.line.rate, self.line.step
         climb = subtract(self._high_after[1:], self._high_rising[:-1]) - step
         drop = subtract(self._low_before[:-1], self._low_rising[1:]) + step
-        at_high = climb * rate.ns // rate.bytes if climb.dtype == object else _times(climb, rate.ns, rate.bytes)
-        at_low = drop * rate.ns // rate.bytes if drop.dtype == object else _times(drop, rate.ns, rate.bytes)
+        at_high, at_low = _times(climb, rate.ns, rate.bytes), _times(drop, rate.ns, rate.bytes)
         kept_high = at_high[(at_high >= self.earliest[:-1]) & (at_high <= self.earliest[1:])]
         kept_low = at_low[(at_low >= self.latest[:-1]) & (at_low <= self.latest[1:])]
-        both = np.concatenate([kept_high, kept_low])
+        both = np.concatenate([kept_high, kept_low]).astype(np.int64)
         return np.concatenate([both, both + 1])
 
 
 def _times(values: Ints, factor: int, divisor: int) -> Ints:
     """Return ``floor(values * factor / divisor)`` exactly, in int64 where it fits."""
-    quotient, rest = np.divmod(values, divisor)
-    if factor * divisor >= 1 << 62 or int(np.abs(quotient).max(initial=0)) * factor >= 1 << 61:
-        exact: Ints = values.astype(object) * factor // divisor
+    fits = largest_magnitude(values) * factor // divisor < SAFE and factor * divisor < SAFE and values.dtype != object
+    if not fits:
+        exact: Ints = wide(values) * factor // divisor
         return exact
+    quotient, rest = np.divmod(values, divisor)
     times: Ints = quotient * factor + rest * factor // divisor
     return times
 

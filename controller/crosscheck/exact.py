@@ -107,7 +107,8 @@ class Rate:
         A difference of two positions is the bytes of the time between them, at most one byte too many or too
         few; callers add or subtract so that the error widens their bound.
         """
-        if largest_magnitude(times) * self.bytes // self.ns >= SAFE or max(self.ns**2, self.bytes) >= SAFE:
+        fits = largest_magnitude(times) * self.bytes // self.ns < SAFE and max(self.ns**2, self.bytes) < SAFE
+        if not fits or times.dtype == object:
             exact: Ints = wide(times) * self.bytes // self.ns
             return exact
         if self.ns == 1:

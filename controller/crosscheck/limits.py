@@ -1,9 +1,9 @@
 """Whether a limit was kept, over every sliding window, with up to f of the trust domains lying.
 
 A limit is exceeded for certain when at least f + 1 domains each prove an excess, one of them off the host: at least
-one of them is honest. It is proven kept when at least f + 1 domains each prove that. The host's own word counts
-where it can only be true or against itself: what it sent bounds what left the node; what it received passed the
-switch. What it says it received does not bound what was sent to it.
+one of them is honest. It is proven kept when at least f + 1 domains each prove that. The host's word counts where it
+can only be true, or against itself: what it says it sent bounds what left, and is an admission; what it says it
+received passed the cable, but does not bound what was sent to it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from controller.crosscheck.cable import difference
 from controller.crosscheck.case import Case
-from controller.crosscheck.exact import Rate
 from controller.crosscheck.liars import DOMAIN_NAMES
 from controller.crosscheck.model import Holds, Limit, LimitResult, Track
 from controller.crosscheck.observed import Observed
-from controller.crosscheck.quantity import bounds
 from controller.crosscheck.windows import certain_excess, fullest
 from controller.crosscheck.wording import moment, size, verb
 from protos.reading import Direction, Observer, TrustDomain
@@ -25,83 +24,55 @@ from protos.units import format_bytes, format_duration, format_rate
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What one observer proves about the fullest window at the boundary (the cable).
+    """What one observer proves about the fullest window on the cable.
 
-    Times are on the timeline. ``exceeds`` and ``keeps`` are proofs; both false is no proof either way.
+    ``exceeds`` and ``keeps`` are proofs; both false is no proof either way. ``least_from_ns`` (of the timeline) is
+    the start of the window that held ``least``; None if it is one of several and nothing says which.
     """
 
     domain: TrustDomain
     exceeds: bool
     keeps: bool
     least: int
-    least_from_ns: int
+    least_from_ns: int | None
     most: int | None
-    excess_text: str = ""
+    text: str = ""
 
 
 def witness(one: Observed, limit: Limit, case: Case, from_ns: int) -> Witness:
     """Return what one observer proves about a limit from ``from_ns`` (of the timeline) to the end of the period.
 
-    1. What it counts can differ from what passed the cable by the allowances of the laws between them.
-    2. Above: the fullest window it can have counted, plus the allowance.
-    3. Below: pairs of readings that leave no other possibility, less the allowance.
+    1. What it counts can differ from what passed the cable (:mod:`controller.crosscheck.cable`).
+    2. Above: the fullest window it can have counted, plus that difference.
+    3. Below: pairs of readings that leave no other possibility, less that difference.
     """
-    above, below = _allowances(one, case, limit.window_ns)
+    apart = difference(one.observer, case, limit.window_ns)
+    admitted = one.observer is Observer.HOST and case.direction is Direction.EGRESS
+    below = apart.above if admitted else apart.below
     start, end = from_ns - case.origin, case.length
     full = fullest(one.bytes, limit.window_ns, start, end)
-    most = None if full.most is None else full.most + above
-    if one.observer is Observer.HOST and case.direction is Direction.INGRESS:
-        most = None
-    least, least_from = max(0, full.least - below) if below is not None else 0, full.least_from_ns
-    text = ""
+    most = None if full.most is None or apart.above is None else full.most + apart.above
     excess = None if below is None else certain_excess(one.bytes, limit.window_ns, limit.bytes + below, start, end)
-    if excess is not None:
+    # An admission proves an excess, but what was dropped on the way did not pass the cable.
+    least = 0 if apart.below is None else max(0, full.least - apart.below)
+    least_from: int | None = full.least_from_ns + case.origin
+    text = ""
+    if excess is not None and below is not None:
+        within = f"{format_duration(excess.to_ns - excess.from_ns)} from {moment(excess.from_ns + case.origin)}"
         text = (
-            f"{DOMAIN_NAMES[one.observer.trust_domain]} proves it by {size(excess.bytes)} within "
-            f"{format_duration(excess.to_ns - excess.from_ns)} from {moment(excess.from_ns + case.origin)}"
+            f"{DOMAIN_NAMES[one.observer.trust_domain]} counted at least {size(excess.bytes)} too much in the {within}"
         )
-        if excess.in_one_window - (below or 0) > least:
-            least, least_from = excess.in_one_window - (below or 0), excess.from_ns
+        if apart.below is not None and excess.in_one_window - apart.below > least:
+            least, least_from = excess.in_one_window - apart.below, None
     return Witness(
         domain=one.observer.trust_domain,
         exceeds=excess is not None,
         keeps=most is not None and most <= limit.bytes,
         least=least,
-        least_from_ns=least_from + case.origin,
+        least_from_ns=least_from if least else None,
         most=most,
-        excess_text=text,
+        text=text,
     )
-
-
-def _allowances(one: Observed, case: Case, window_ns: int) -> tuple[int, int | None]:
-    """Return by how much the cable can have carried more, and less, than an observer counted in a window.
-
-    None: nothing bounds how much less (drops are not counted).
-    """
-    if one.observer in (Observer.SWITCH, Observer.DPU_UPLINK):
-        return 0, 0
-    assumptions = case.assumptions
-    hops, rate = 1, assumptions.dpu_own_bytes_per_s
-    late = 0
-    if one.observer is Observer.HOST:
-        hops, rate, late = 3, rate + assumptions.control_bytes_per_s, assumptions.late_completion_bytes
-    common = hops * assumptions.in_flight_bytes + late + _in_window(rate, window_ns)
-    if one.observer is Observer.HOST:
-        return common, common
-    dropped = 0
-    for place in (Observer.DPU_HOST_PORT, Observer.DPU_UPLINK):
-        drops = case.seen[place].drops if place in case.seen else None
-        if drops is None:
-            return common, None
-        most = bounds(drops, 0, case.length)[1]
-        if most is None:
-            return common, None
-        dropped += most * assumptions.largest_frame_bytes
-    return common, common + dropped
-
-
-def _in_window(rate_bytes_per_s: int, window_ns: int) -> int:
-    return Rate.per_second(rate_bytes_per_s).in_ns(window_ns) + 1 if rate_bytes_per_s else 0
 
 
 def judge_limit(limit: Limit, case: Case, from_ns: int) -> LimitResult:
@@ -119,19 +90,20 @@ def judge_limit(limit: Limit, case: Case, from_ns: int) -> LimitResult:
         domains.setdefault(one.domain, []).append(one)
     exceeded_by = tuple(domain for domain, said in domains.items() if any(one.exceeds for one in said))
     kept_by = tuple(domain for domain, said in domains.items() if any(one.keeps for one in said))
-    leasts = sorted((max(said, key=lambda one: one.least) for said in domains.values()), key=lambda one: -one.least)
+    best = {domain: max(said, key=lambda one: (one.exceeds, one.least)) for domain, said in domains.items()}
+    leasts = sorted(best.values(), key=lambda one: -one.least)
     known = [[one.most for one in said if one.most is not None] for said in domains.values()]
     mosts = sorted(min(values) for values in known if values)
-    least = leasts[needed - 1].least if len(leasts) >= needed else 0
+    vouched = leasts[needed - 1] if len(leasts) >= needed else None
+    least, least_from = (vouched.least, vouched.least_from_ns) if vouched is not None else (0, None)
     most = mosts[needed - 1] if len(mosts) >= needed else None
-    least_from = leasts[needed - 1].least_from_ns if least else None
-    said_text = "; ".join(one.excess_text for one in witnesses if one.excess_text)
-    rule = f"at most {format_bytes(limit.bytes)} {verb(case.direction)} in any {format_duration(limit.window_ns)}"
+    length = format_duration(limit.window_ns)
+    rule = f"at most {format_bytes(limit.bytes)} {verb(case.direction)} in any {length}"
     if len(exceeded_by) >= needed and exceeded_by != (TrustDomain.HOST,):
-        text = (
-            f"limit exceeded for certain ({rule}): the fullest {format_duration(limit.window_ns)} held at least "
-            f"{size(least)}, beginning {moment(least_from or from_ns)}; {said_text}"
-        )
+        least, least_from = max((least, least_from), (limit.bytes + 1, None), key=lambda pair: pair[0])
+        where = f"from {moment(least_from)}" if least_from is not None else f"(one of several {length} that share it)"
+        proofs = "; ".join(one.text for one in best.values() if one.text)
+        text = f"exceeded for certain ({rule}): {length} {where} held at least {size(least)}; {proofs}"
         return LimitResult(limit, Holds.NO, least, most, least_from, text, exceeded_by, kept_by)
     if len(kept_by) >= needed:
         text = f"kept ({rule}): no window can have held more than {size(most or 0)}"

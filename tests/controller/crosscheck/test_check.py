@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from scene import MS, S, Poller, Truth, everywhere, link, site, steady
-
 from controller.crosscheck.check import crosscheck
 from controller.crosscheck.model import (
     Assumptions,
@@ -16,6 +14,7 @@ from controller.crosscheck.model import (
     Verdict,
 )
 from protos.reading import Direction, Observer, Reading
+from tests.controller.crosscheck.scene import MS, S, Poller, Truth, everywhere, link, site, steady
 
 T0 = 1_790_000_000 * S
 PERIOD = Period(T0 - 5 * S, T0 + 65 * S)
