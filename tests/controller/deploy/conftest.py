@@ -127,6 +127,8 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Device]:
     (home / "authorized_keys").write_text((home / "login_key.pub").read_text())
     (home / "shadow").write_text("root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n")
     (home / "shadow").chmod(0o600)
+    # Not this machine's root: what its shell start-up files do is none of the device's business.
+    (home / "passwd").write_text(f"root:x:0:0:root:{home}:/bin/sh\nsshd:x:101:65534::/run/sshd:/usr/sbin/nologin\n")
     (home / "small").mkdir()
     (home / "bin").mkdir()
     with socket.socket() as free:
@@ -141,6 +143,7 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Device]:
     # Its own /run (sshd wants a folder there), accounts, and small disk; the mounts end with the namespace.
     script = (
         'mount -t tmpfs tmpfs /run && mkdir /run/sshd && mount --bind "$0/shadow" /etc/shadow && '
+        'mount --bind "$0/passwd" /etc/passwd && '
         'mount -t tmpfs -o size=24m tmpfs "$0/small" && exec /usr/sbin/sshd -D -e -f "$0/sshd_config"'
     )
     with (home / "sshd.log").open("wb") as log:
