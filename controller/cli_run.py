@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from controller.cli_options import SITE_FILE, SiteFile
+from controller.journal import Journal
 from controller.site import load
 
 app = typer.Typer()
@@ -20,4 +21,6 @@ def run(site_file: SiteFile = SITE_FILE) -> None:
     from controller.collect.run import run_until_signalled  # noqa: PLC0415  not needed to refuse a wrong site file
 
     site = load(site_file)
+    # A journal that cannot be used is refused before anything, the run's lock included, is put beside it.
+    Journal.open(site.controller.journal, read_only=True).close()
     run_until_signalled(site, site.controller.journal)

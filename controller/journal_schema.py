@@ -104,13 +104,10 @@ def new_database(path: Path) -> sqlite3.Connection:
     """Return a connection to a new, empty journal at ``path``, which must not be there yet.
 
     Raises:
-        OperatorError: the file exists, or cannot be made.
+        OSError: the file exists, or cannot be made.
     """
-    try:
-        # SQLite gives its side files the rights of the main file: what agents and hosts said is for the operator.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except OSError as error:
-        raise OperatorError(f"{path}: cannot make the journal ({error.strerror}). Check the folder.") from error
+    # SQLite gives its side files the rights of the main file: what agents and hosts said is for the operator.
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     with sqlite_errors(path):
         connection = _connect(path, "mode=rw")
         connection.execute("PRAGMA journal_mode = WAL")

@@ -470,29 +470,46 @@ def test_threads_share_a_journal(journal: Journal) -> None:
 
 
 _WRITER = """
-import sys
+import sys, time
 from controller.journal import Journal, Kind, NewEntry
 path, source, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 with Journal.open(path) as journal:
     number = journal.last_sequence(Kind.FRAME, source)
     print("ready", flush=True)
+    sys.stdin.readline()
     while number < count:
         number += 1
         body = b"%s %d " % (source.encode(), number) * (number % 50 + 1)
         journal.append(NewEntry(Kind.FRAME, source, number, body, {}, number))
         print(number, flush=True)
+        time.sleep(0.0005)  # the other one's turn
 """
 
 
 def _writer(path: Path, source: str, count: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _WRITER, str(path), source, str(count)], stdout=subprocess.PIPE, text=True
+    """Start a writer that has opened the journal and waits for a line on its standard input."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(path), source, str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "ready\n"
+    return writer
+
+
+def _go(writer: subprocess.Popen[str]) -> None:
+    assert writer.stdin is not None
+    writer.stdin.write("go\n")
+    writer.stdin.close()
 
 
 def test_two_processes_append_at_once(path: Path) -> None:
     Journal.create(path).close()
     writers = [_writer(path, source, 300) for source in ("one", "two")]
+    for writer in writers:
+        _go(writer)
     for writer in writers:
         assert writer.wait(timeout=60) == 0
         assert writer.stdout is not None
@@ -513,7 +530,7 @@ def test_a_writer_killed_twenty_times_loses_nothing_it_acknowledged(path: Path) 
     for _ in range(20):
         writer = _writer(path, "dpu0", 10**9)
         assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
+        _go(writer)
         time.sleep(rng.uniform(0, 0.08))
         os.kill(writer.pid, signal.SIGKILL)
         writer.wait()

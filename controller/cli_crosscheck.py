@@ -1,0 +1,225 @@
+"""``weighbridge crosscheck``: who saw what on each link, which laws and limits hold, and the verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import enum
+import io
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli_options import SITE_FILE, SiteFile
+from controller.cli_period import format_utc, parse_period
+from controller.errors import OperatorError
+
+if TYPE_CHECKING:  # the command is parsed, and refused where it is wrong, before what it needs is loaded
+    from controller.judgement import Part
+    from controller.timeline import ClockError
+
+TABLE_COLUMNS_IN_A_FILE = 120
+
+app = typer.Typer()
+
+
+class Format(enum.Enum):
+    """How the result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    HTML = "html"
+
+
+@app.command()
+def crosscheck(  # noqa: PLR0917  typer reads options from the signature
+    site_file: SiteFile = SITE_FILE,
+    last: Annotated[
+        str | None, typer.Option("--last", metavar="DURATION", help="The last 5m, 1h30m...; 5m if no period is given.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Begin: UTC like 2026-11-30T21:00:00Z, or -5m before now."),
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="End, as --from; or `now`.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
+    ] = None,
+) -> None:
+    """Test what the observers say against each other and against the limits, over all windows of a period.
+
+    A period that ends now ends where every observer has looked, a few seconds ago. The site file in force then counts,
+    as the journal has it; where it changed, the period is judged in parts.
+
+    Exit code 0: compliant; 1: violation; 3: inconclusive.
+    """
+    from controller.crosscheck.model import Period  # noqa: PLC0415  see above
+    from controller.journal import Journal  # noqa: PLC0415
+    from controller.judgement import (  # noqa: PLC0415
+        EXIT_CODES,
+        differs,
+        end_of_now_ns,
+        in_force,
+        judge_period,
+        too_late,
+        worst,
+    )
+    from controller.site import load  # noqa: PLC0415
+    from controller.timeline import Timeline, clock_error  # noqa: PLC0415
+
+    site = load(site_file, secrets=False)
+    with Journal.open(site.controller.journal, read_only=True) as journal:
+        timeline = Timeline.view(journal)
+        now_ns = timeline.now_ns()
+        period = parse_period(last=last, start=start, end=end, now_ns=now_ns)
+        late = too_late(period, now_ns)
+        if late is not None:
+            raise late
+        if period.to_ns == now_ns:
+            end_ns = end_of_now_ns(journal, in_force(journal), now_ns)
+            length_kept = period.from_ns - (now_ns - end_ns) if start is None else period.from_ns
+            period = Period(min(length_kept, end_ns - 1), end_ns)
+        warning = differs(site, journal)
+        if warning is not None:
+            typer.echo(f"note: {warning}", err=True)
+        parts = judge_period(journal, period)
+        error = clock_error(journal, from_ns=period.from_ns, to_ns=period.to_ns)
+        generated_ns = timeline.now_ns() + timeline.clock_error_ns()
+    _print(parts, form, output, Writing(generated_ns, error))
+    raise typer.Exit(EXIT_CODES[worst(parts)])
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What a report says about its own making: when (UTC, nanoseconds), and how well the time was known."""
+
+    generated_ns: int
+    clock_error: ClockError | None
+
+    @property
+    def most_clock_error_ns(self) -> int | None:
+        """Most by which the timeline was off UTC, as far as it was noted."""
+        error = self.clock_error
+        return None if error is None else max(abs(error.least_ns), abs(error.most_ns))
+
+
+def _print(parts: Sequence[Part], form: Format, output: Path | None, writing: Writing) -> None:
+    """Print each part, or all of them as one, to ``output`` or standard output."""
+    if form is Format.HTML:
+        _print_html(parts, output, writing)
+        return
+    if form is Format.TABLE and output is None:
+        from rich.console import Console  # noqa: PLC0415  loaded by who prints a table
+
+        _tables(parts, Console())
+        return
+    text = {Format.TABLE: _table_text, Format.JSON: _json_text, Format.CSV: _csv_text}[form](parts)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_whole(output, text)
+
+
+def _table_text(parts: Sequence[Part]) -> str:
+    from rich.console import Console  # noqa: PLC0415
+
+    text = io.StringIO()
+    _tables(parts, Console(file=text, width=TABLE_COLUMNS_IN_A_FILE))
+    return text.getvalue()
+
+
+def _tables(parts: Sequence[Part], console: Any) -> None:
+    from controller.report import render_table  # noqa: PLC0415
+
+    for number, part in enumerate(parts, 1):
+        if len(parts) > 1:
+            console.rule(f"part {number} of {len(parts)}: another site file was in force")
+        render_table(part.result, console)
+
+
+def _json_text(parts: Sequence[Part]) -> str:
+    from controller.crosscheck.json_form import to_json  # noqa: PLC0415
+    from controller.judgement import worst  # noqa: PLC0415
+
+    results = [to_json(part.result) for part in parts]
+    if len(results) == 1:
+        return json.dumps(results[0], indent=2) + "\n"
+    whole = {
+        "site": parts[0].result.site,
+        "period": {
+            "from_ns": str(parts[0].result.period.from_ns),
+            "to_ns": str(parts[-1].result.period.to_ns),
+        },
+        "parts": results,
+        "verdict": worst(parts).value,
+    }
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def _csv_text(parts: Sequence[Part]) -> str:
+    from controller.crosscheck.json_form import csv_rows  # noqa: PLC0415
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for number, part in enumerate(parts):
+        period = part.result.period
+        for row_number, row in enumerate(csv_rows(part.result)):
+            if row_number > 0:
+                writer.writerow((period.from_ns, period.to_ns, *row))
+            elif number == 0:
+                writer.writerow(("from_ns", "to_ns", *row))
+    return text.getvalue()
+
+
+def _print_html(parts: Sequence[Part], output: Path | None, writing: Writing) -> None:
+    from controller.report import render_html  # noqa: PLC0415
+
+    if len(parts) > 1 and output is None:
+        changed = ", ".join(format_utc(part.result.period.from_ns) for part in parts[1:])
+        raise OperatorError(
+            f"the site file changed within the period (at {changed}), which makes {len(parts)} reports. "
+            "Give -o FILE, which writes FILE-1 and so on; or a period on one side of the change."
+        )
+    for number, part in enumerate(parts, 1):
+        text = render_html(
+            part.result,
+            part.evidence,
+            generated_ns=writing.generated_ns,
+            version=version("weighbridge"),
+            clock_error_ns=writing.most_clock_error_ns,
+        )
+        if output is None:
+            typer.echo(text, nl=False)
+            return
+        path = output if len(parts) == 1 else output.with_name(f"{output.stem}-{number}{output.suffix}")
+        write_whole(path, text)
+        typer.echo(f"{path}: {part.result.verdict.value}", err=True)
+
+
+def write_whole(path: Path, text: str, *, sync: Callable[[int], None] = os.fsync) -> None:
+    """Write ``text`` to ``path`` in one step: who reads it sees the old file or the new one, never half.
+
+    Raises:
+        OperatorError: it cannot be written; what was there is there still.
+    """
+    fresh = path.with_name(f".{path.name}.new-{os.getpid()}")
+    try:
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            sync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise OperatorError(
+            f"{path}: cannot be written ({error.strerror}). Check the folder and its rights."
+        ) from error
