@@ -1,4 +1,7 @@
-"""``weighbridge pki``: make the site's authority, issue and renew certificates, show what is there."""
+"""``weighbridge pki``: make the site's authority, issue and renew certificates, show what is there.
+
+Everything comes from the site file: the site's name, the agents and their addresses, and where the files are.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from controller import site as sites
+from controller.cli_options import SITE_FILE, AsJson, SiteFile
 from controller.credentials import load_ca, load_ca_certificate, load_credential
 from controller.errors import OperatorError
 from controller.pki import (
@@ -25,10 +30,12 @@ from controller.pki import (
     with_ending,
     write_issued,
 )
+from controller.site import Site
 
-app = typer.Typer(no_args_is_help=True, help="The site's certificates: who may speak to whom.")
+CONTROLLER = "controller"
 
-Directory = Annotated[Path, typer.Argument(help="The directory of the site's certificates, for example pki.")]
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="The site's certificates: who may speak to whom.")
+
 Days = Annotated[int, typer.Option(min=1, help="How many days the certificates are valid.")]
 
 
@@ -45,52 +52,49 @@ class Shown:
 
 
 @app.command()
-def init(
-    directory: Directory,
-    site: Annotated[str, typer.Option(help="The site's name, as in the site file.")],
-    controller: Annotated[str, typer.Option(help="The controller's name.")] = "controller",
-    agent: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=IP", help="An agent and its management address; may be repeated.")
-    ] = None,
-    days: Days = LEAF_LIFETIME.days,
-) -> None:
-    """Make a new authority, and a certificate for the controller and each agent."""
-    agents: dict[str, str] = {}
-    for text in agent or []:
-        name, separator, ip = text.partition("=")
-        if not separator or name in agents:
-            raise OperatorError(f"--agent {text!r}: write NAME=IP, each name once, for example node1-dpu0=10.250.0.11")
-        agents[name] = ip
-    create_site_pki(directory, site=site, controller=controller, agents=agents, lifetime=timedelta(days=days))
+def init(site_file: SiteFile = SITE_FILE, days: Days = LEAF_LIFETIME.days) -> None:
+    """Make a new authority, and a certificate for the controller and for each agent of the site file."""
+    site = sites.load(site_file, secrets=False)
+    directory = directory_of(site)
+    agents = {dpu.name: dpu.agent.host for dpu in site.agents()}
+    create_site_pki(directory, site=site.name, controller=CONTROLLER, agents=agents, lifetime=timedelta(days=days))
     typer.echo(
-        f"{directory}: authority of site {site}, controller {controller}, {len(agents)} agents. "
+        f"{directory}: authority of site {site.name}, its controller, {len(agents)} agents. "
         f"Keep {directory / 'ca.key'} off the network: who has it can be every agent.",
         err=True,
     )
 
 
 @app.command()
-def issue(  # noqa: PLR0917  typer reads arguments and options from the signature
-    directory: Directory,
-    role: Annotated[Role, typer.Argument(help="What the holder is.")],
-    name: Annotated[str, typer.Argument(help="The agent's or controller's name.")],
-    ip: Annotated[str | None, typer.Option(help="The management address; an agent needs one.")] = None,
+def issue(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[AGENT]...", help="Agents of the site file.")] = None,
+    controller: Annotated[bool, typer.Option("--controller", help="The controller's own.")] = False,
+    site_file: SiteFile = SITE_FILE,
     days: Days = LEAF_LIFETIME.days,
     renew: Annotated[bool, typer.Option("--renew", help="Replace the key and certificate that are there.")] = False,
 ) -> None:
-    """Issue one certificate with a fresh key."""
-    issued = issue_certificate(load_ca(directory), role, name, ip, timedelta(days=days))
-    stem = agent_stem(directory, name) if role is Role.AGENT else directory / "controller"
-    write_issued(stem, issued, renew=renew)
-    typer.echo(f"{with_ending(stem, '.pem')}: {issued.identity.uri}, valid until {issued.not_after}", err=True)
+    """Issue certificates with fresh keys; agents get theirs with the next `weighbridge agents deploy`."""
+    site = sites.load(site_file, secrets=False)
+    if not names and not controller:
+        raise OperatorError("name agents of the site file, or give --controller; nothing was issued")
+    directory = directory_of(site)
+    dpus = [site.agent(name) for name in names or []]
+    ca, lifetime = load_ca(directory), timedelta(days=days)
+    issued = [
+        (agent_stem(directory, dpu.name), issue_certificate(ca, Role.AGENT, dpu.name, dpu.agent.host, lifetime))
+        for dpu in dpus
+    ]
+    if controller:
+        issued.append((directory / "controller", issue_certificate(ca, Role.CONTROLLER, CONTROLLER, None, lifetime)))
+    for stem, one in issued:
+        write_issued(stem, one, renew=renew)
+        typer.echo(f"{with_ending(stem, '.pem')}: {one.identity.uri}, valid until {one.not_after}", err=True)
 
 
 @app.command()
-def show(
-    directory: Directory,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def show(site_file: SiteFile = SITE_FILE, as_json: AsJson = False) -> None:
     """List the certificates, who they are for, how long they last; exit code 2 when one cannot be used."""
+    directory = directory_of(sites.load(site_file, secrets=False))
     load_ca_certificate(directory / "ca.pem")
     rows = [_shown(directory, path) for path in [directory / "ca.pem", *certificates(directory)]]
     if as_json:
@@ -99,12 +103,32 @@ def show(
         table = Table("file", "identity", "addresses", "valid until (UTC)", "days left", "problem")
         for row in rows:
             days = "-" if row.days_left is None else str(row.days_left)
-            table.add_row(
-                *map(escape, (row.file, row.identity, ", ".join(row.addresses), row.not_after, days, row.problem))
-            )
+            cells = (row.file, row.identity, ", ".join(row.addresses), row.not_after, days, row.problem)
+            table.add_row(*map(escape, cells))
         Console().print(table)
     if any(row.problem for row in rows):
         raise typer.Exit(OperatorError.exit_code)
+
+
+def directory_of(site: Site) -> Path:
+    """Return the folder of the site's certificates: that of its authority.
+
+    Raises:
+        OperatorError: the site file names the files otherwise than these commands write them.
+    """
+    files = site.controller
+    directory = files.ca.parent
+    for key, path, name in (
+        ("ca", files.ca, "ca.pem"),
+        ("certificate", files.certificate, "controller.pem"),
+        ("key", files.key, "controller.key"),
+    ):
+        if path != directory / name:
+            raise OperatorError(
+                f"{site.path}: controller.{key} is {path}; these commands keep it at {directory / name}. "
+                "Say so in the site file, or make the certificates by other means"
+            )
+    return directory
 
 
 def certificates(directory: Path) -> list[Path]:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from controller import site as sites
+from controller.cli_options import SITE_FILE, AsJson, SiteFile
 from controller.credentials import load_credential
 from controller.deploy.bundle import Bundle, build
 from controller.deploy.deploy import deploy as deploy_one
@@ -28,23 +29,21 @@ from controller.timeline import Timeline
 
 INCONCLUSIVE = 3
 
-app = typer.Typer(no_args_is_help=True, help="The agents on the DPUs: deploy them, see how they are.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="The agents on the DPUs: deploy them, see how they are."
+)
 
-SiteOption = Annotated[
-    Path, typer.Option("--site", envvar="WEIGHBRIDGE_SITE", help="The site file.", show_default=True)
-]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Agents by name.")]
 BuildDirectory = Annotated[
     Path, typer.Option(envvar="WEIGHBRIDGE_BUILD", help="Where downloaded wheels and built bundles are kept.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("deploy")
 def deploy_command(  # noqa: PLR0917  typer reads arguments and options from the signature
     names: Names = None,
     everyone: Annotated[bool, typer.Option("--all", help="Every agent of the site.")] = False,
-    site_file: SiteOption = Path("site.yaml"),
+    site_file: SiteFile = SITE_FILE,
     build_directory: BuildDirectory = Path("build"),
     replace_key: Annotated[
         bool,
@@ -89,7 +88,7 @@ def deploy_command(  # noqa: PLR0917  typer reads arguments and options from the
 @app.command()
 def status(
     names: Names = None,
-    site_file: SiteOption = Path("site.yaml"),
+    site_file: SiteFile = SITE_FILE,
     parallel: Annotated[int, typer.Option(min=1, max=64, help="How many agents at the same time.")] = 8,
     as_json: AsJson = False,
 ) -> None:

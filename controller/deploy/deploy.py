@@ -169,10 +169,7 @@ class _Deployment:
         stem = agent_stem(files.ca.parent, self._dpu.name)
         certificate = with_ending(stem, ".pem")
         agents = load_credential(certificate, with_ending(stem, ".key"), files.ca)
-        remedy = (
-            f"issue the right one with `weighbridge pki issue {files.ca.parent} agent {self._dpu.name} "
-            f"--ip {self._dpu.agent.host} --renew`"
-        )
+        remedy = f"issue the right one with `weighbridge pki issue {self._dpu.name} --renew`"
         wanted = Identity(own.identity.site, Role.AGENT, self._dpu.name)
         if agents.identity != wanted:
             raise OperatorError(f"{certificate}: is for {agents.identity.uri}, not {wanted.uri}; {remedy}")

@@ -201,15 +201,14 @@ class SshConnection:
     def upload(self, content: bytes, path: str, *, mode: int) -> None:
         """See :class:`Connection`."""
         deadline = time.monotonic() + TRANSFER_TIMEOUT_S
-        with self._errors(f"writing {path}"), self._files() as sftp:
-            # "x": a file that is there already, or a link put in its place, is not written through.
-            with sftp.open(path, "wx") as file:
-                file.chmod(mode)
-                file.set_pipelined(pipelined=True)
-                for start in range(0, len(content), _CHUNK_BYTES):
-                    file.write(content[start : start + _CHUNK_BYTES])
-                    if time.monotonic() > deadline:
-                        raise DeviceError(f"{self._place}: {path} was not written within {TRANSFER_TIMEOUT_S:g} s")
+        # "x": a file that is there already, or a link put in its place, is not written through.
+        with self._errors(f"writing {path}"), self._files() as sftp, sftp.open(path, "wx") as file:
+            file.chmod(mode)
+            file.set_pipelined(pipelined=True)
+            for start in range(0, len(content), _CHUNK_BYTES):
+                file.write(content[start : start + _CHUNK_BYTES])
+                if time.monotonic() > deadline:
+                    raise DeviceError(f"{self._place}: {path} was not written within {TRANSFER_TIMEOUT_S:g} s")
         expected = hashlib.sha256(content).hexdigest()
         told = self.run(f"sha256sum {shlex.quote(path)}")
         if told.exit_code != 0 or told.stdout.split()[:1] != [expected]:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from controller.credentials import identity_of, load_ca, load_ca_certificate, load_credential
 from controller.errors import OperatorError
@@ -324,53 +324,104 @@ def test_load_ca_signs_what_openssl_accepts(pki: Path, tmp_path: Path) -> None:
 
 # The commands.
 
-
-def test_cli_init_issue_show(tmp_path: Path) -> None:
-    run = CliRunner()
-    pki = str(tmp_path / "pki")
-    made = run.invoke(app, ["init", pki, "--site", "demo", "--agent", "a=10.0.0.1"], catch_exceptions=False)
-    assert made.exit_code == 0
-    assert made.stdout == ""
-    assert run.invoke(app, ["issue", pki, "agent", "b", "--ip", "10.0.0.2", "--days", "7"]).exit_code == 0
-    shown = run.invoke(app, ["show", pki, "--json"], catch_exceptions=False)
-    assert shown.exit_code == 0
-    rows = {row["file"]: row for row in json.loads(shown.stdout)}
-    assert list(rows) == ["ca.pem", "controller.pem", "agents/a.pem", "agents/b.pem"]
-    assert rows["agents/b.pem"]["identity"] == "weighbridge://demo/agent/b"
-    assert rows["agents/b.pem"]["addresses"] == ["10.0.0.2"]
-    assert rows["agents/b.pem"]["days_left"] == 6
-    assert "agents/a.pem" in run.invoke(app, ["show", pki], env={"COLUMNS": "200"}).stdout
-
-
-def test_cli_show_lists_what_cannot_be_used_and_says_so_by_exit_code(pki: Path) -> None:
-    (pki / "agents/n2.x.key").replace(pki / "agents/node1-dpu0.key")
-    shown = CliRunner().invoke(app, ["show", str(pki), "--json"])
-    assert shown.exit_code == 2
-    problems = {row["file"]: row["problem"] for row in json.loads(shown.stdout)}
-    assert problems["controller.pem"] == ""
-    assert "is not the key of" in problems["agents/node1-dpu0.pem"]
-    assert "is not there" in problems["agents/n2.x.pem"]
+SITE = """\
+version: 1
+site: demo
+controller: {journal: journal.db, ca: pki/ca.pem, certificate: pki/controller.pem, key: pki/controller.key}
+pods: [{name: pod-a, nodes: [node1]}]
+nodes:
+  - name: node1
+    dpus:
+      - {name: a, agent: "10.0.0.1:7443", uplinks: [{name: p0, host_port: h0, line_rate: 1Gbit/s, mtu: 1500}]}
+      - {name: b.c, agent: "[fd00::2]:7443", uplinks: [{name: p0, host_port: h0, line_rate: 1Gbit/s, mtu: 1500}]}
+links:
+  - {name: node1/p0, dpu: a, uplink: p0, switch: sw1, port: eth1}
+  - {name: node1/p1, dpu: b.c, uplink: p0, switch: sw1, port: eth2}
+switches:
+  - name: sw1
+    address: "127.0.0.1:161"
+    snmp: {version: 2c, insecure: true, community_file: secret}
+    refresh: 3.5s
+    framing: l2_without_fcs
+limits: [{scope: node, window: 10s, bytes: 10MB}]
+"""
 
 
-def test_cli_issue_replaces_only_when_asked(pki: Path) -> None:
-    run = CliRunner()
-    arguments = ["issue", str(pki), "agent", "node1-dpu0", "--ip", "10.250.0.11"]
+@pytest.fixture
+def site_file(tmp_path: Path) -> str:
+    (tmp_path / "site.yaml").write_text(SITE)
+    return str(tmp_path / "site.yaml")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def shown(site_file: str) -> tuple[int, dict[str, dict[str, object]]]:
+    result = run("show", "--site", site_file, "--json")
+    return result.exit_code, {row["file"]: row for row in json.loads(result.stdout)}
+
+
+def test_cli_makes_what_the_site_file_names(site_file: str, tmp_path: Path) -> None:
+    made = run("init", "--site", site_file)
+    assert (made.exit_code, made.stdout) == (0, "")
+    code, rows = shown(site_file)
+    assert code == 0
+    assert list(rows) == ["ca.pem", "controller.pem", "agents/a.pem", "agents/b.c.pem"]
+    assert rows["controller.pem"]["identity"] == "weighbridge://demo/controller/controller"
+    assert rows["agents/b.c.pem"]["identity"] == "weighbridge://demo/agent/b.c"
+    assert rows["agents/b.c.pem"]["addresses"] == ["fd00::2"]
+    assert rows["agents/a.pem"]["days_left"] == 89
+    table = CliRunner().invoke(app, ["show", "--site", site_file], env={"COLUMNS": "200"})
+    assert "agents/b.c.pem" in table.stdout
+    again = run("init", "--site", site_file)
+    assert isinstance(again.exception, OperatorError)
+
+
+def test_cli_show_lists_what_cannot_be_used_and_says_so_by_exit_code(site_file: str, tmp_path: Path) -> None:
+    run("init", "--site", site_file)
+    (tmp_path / "pki/agents/b.c.key").replace(tmp_path / "pki/agents/a.key")
+    code, rows = shown(site_file)
+    assert code == 2
+    assert rows["controller.pem"]["problem"] == ""
+    assert "is not the key of" in str(rows["agents/a.pem"]["problem"])
+    assert "is not there" in str(rows["agents/b.c.pem"]["problem"])
+
+
+def test_cli_issue_replaces_only_when_asked_and_only_what_was_named(site_file: str, tmp_path: Path) -> None:
+    pki = tmp_path / "pki"
+    run("init", "--site", site_file)
     before = files(pki)
-    refused = run.invoke(app, arguments)
+    refused = run("issue", "a", "--site", site_file)
     assert isinstance(refused.exception, OperatorError)
     assert files(pki) == before
-    assert run.invoke(app, [*arguments, "--renew"]).exit_code == 0
+    assert run("issue", "a", "--renew", "--days", "7", "--site", site_file).exit_code == 0
     after = files(pki)
-    assert {name for name in after if after[name] != before.get(name)} == {
-        "agents/node1-dpu0.key",
-        "agents/node1-dpu0.pem",
-    }
-    load_credential(pki / "agents/node1-dpu0.pem", pki / "agents/node1-dpu0.key", pki / "ca.pem")
+    assert {name for name in after if after[name] != before.get(name)} == {"agents/a.key", "agents/a.pem"}
+    load_credential(pki / "agents/a.pem", pki / "agents/a.key", pki / "ca.pem")
+    assert shown(site_file)[1]["agents/a.pem"]["days_left"] == 6
+    assert run("issue", "--controller", "--renew", "--site", site_file).exit_code == 0
+    load(pki)
+    (pki / "agents/b.c.key").unlink()
+    (pki / "agents/b.c.pem").unlink()
+    assert run("issue", "b.c", "--site", site_file).exit_code == 0
 
 
-@pytest.mark.parametrize("agents", [["a"], ["a=10.0.0.1", "a=10.0.0.2"]])
-def test_cli_init_refuses_agents_it_cannot_read(tmp_path: Path, agents: list[str]) -> None:
-    options = [part for agent in agents for part in ("--agent", agent)]
-    refused = CliRunner().invoke(app, ["init", str(tmp_path / "pki"), "--site", "demo", *options])
+@pytest.mark.parametrize(
+    ("arguments", "problem"), [(["issue"], "name agents"), (["issue", "a", "nobody"], "no agent called 'nobody'")]
+)
+def test_cli_issue_says_what_it_cannot(site_file: str, tmp_path: Path, arguments: list[str], problem: str) -> None:
+    run("init", "--site", site_file)
+    before = files(tmp_path / "pki")
+    refused = run(*arguments, "--site", site_file, "--renew")
     assert isinstance(refused.exception, OperatorError)
+    assert problem in str(refused.exception)
+    assert files(tmp_path / "pki") == before
+
+
+def test_cli_keeps_to_the_places_it_writes(site_file: str, tmp_path: Path) -> None:
+    Path(site_file).write_text(SITE.replace("key: pki/controller.key", "key: pki/other.key"))
+    refused = run("init", "--site", site_file)
+    assert isinstance(refused.exception, OperatorError)
+    assert "controller.key is" in str(refused.exception)
     assert not (tmp_path / "pki").exists()
