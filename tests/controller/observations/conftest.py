@@ -60,6 +60,9 @@ collection: {poll_interval: 1s, scrape_interval: 1s, clock_interval: 1s}
 limits: [{scope: node, window: 10s, bytes: 10MB}]
 assumptions:
   in_flight: 64kB
+  late_completion: 0B
+  dpu_own: 0B/s
+  control: 0B/s
   largest_frame: 1514B
   required_coverage: 0.95
   largest_gap: 6s
@@ -96,8 +99,15 @@ class SimulatedNode:
     drift_ppm: int
     hop_ns: int = 2_000
     boot_id: str = "boot-1"
+    _counters: dict[tuple[str, Direction], Counter] = field(default_factory=dict)
 
     def counter(self, observer: str, direction: Direction) -> Counter:
+        key = (observer, direction)
+        if key not in self._counters:
+            self._counters[key] = self._count(observer, direction)
+        return self._counters[key]
+
+    def _count(self, observer: str, direction: Direction) -> Counter:
         order = ["host", "host_port", "uplink", "switch"]
         hops = order.index(observer) if direction is Direction.EGRESS else 3 - order.index(observer)
         times = self.sent if direction is Direction.EGRESS else self.received
