@@ -19,13 +19,14 @@ from pysnmp.proto.api import v2c
 from protos.reading import Missing
 from switch.engine import SharedEngineIdError, SnmpStack
 from switch.exchange import NUMBERS, OCTET_STRINGS, Exchange, NoAnswerError, Oid, Operation, ValueType, VarBind
+from switch.mib import SYS_UPTIME
 from switch.security import Endpoint, InsecureCommunity, Security, Timing, UserSecurity
 from switch.transport import Arrival
 
 _NS_PER_S = 1_000_000_000
 _V2C, _V3 = 1, 3  # message processing models (RFC 3412, section 10)
 _COMMUNITY_BASED, _USER_BASED = 2, 3  # security models
-_NO_AUTH, _AUTH_PRIV = 1, 3  # security levels
+_NO_AUTH, _AUTH_NO_PRIV, _AUTH_PRIV = 1, 2, 3  # security levels
 
 _TYPES = {
     rfc1902.Integer32.tagSet: ValueType.INTEGER,
@@ -89,6 +90,7 @@ class AgentChannel:
         self._security_name = b""
         self._troubles: list[str] = []
         self._arrivals = 0
+        self._answered = False
 
     # ------------------------------------------------------------ Channel
 
@@ -146,6 +148,8 @@ class AgentChannel:
         3. Refused as not in time window: the engine has learnt boots and time from the refusal; send again, once.
         4. Refused as unknown engine id: the agent has a new one; discover and send again, once.
         5. Any other refusal ends it with its reason.
+        6. Silence of an agent that never answered us yet: net-snmp drops what it cannot decrypt without a word, so
+           find out whether it is only that.
         """
         first_sent_ns = self._stack.now_ns()
         sent = False
@@ -169,8 +173,15 @@ class AgentChannel:
                     continue
                 raise self._refused(reply.indication, first_sent_ns, attempts)
             return self._exchange(operation, pdu, reply, first_sent_ns, attempts)
+        silent = self._silent(unparsed, first_sent_ns, attempts)
+        if silent.reason is Missing.TIMEOUT and await self._answers_without_privacy(first_sent_ns):
+            text = (
+                f"{self.device}: {self.endpoint} answers authenticated questions but no encrypted ones: the privacy "
+                f"pass phrase (or its algorithm) is wrong; check the secrets of the switch"
+            )
+            silent = NoAnswerError(Missing.DENIED, text, first_sent_ns, self._stack.now_ns(), attempts)
         self._forget()
-        raise self._silent(unparsed, first_sent_ns, attempts)
+        raise silent
 
     async def _prepare(self, first_sent_ns: int) -> None:
         """Resolve the address, open the socket, discover the engine id, register the keys: each if need be."""
@@ -221,6 +232,20 @@ class AgentChannel:
             self._stack.add_user(engine_id, security)
             self._registered.add(engine_id)
         self._engine_id, self._security_name = engine_id, security.user.encode()
+
+    async def _answers_without_privacy(self, first_sent_ns: int) -> bool:
+        """Whether the agent answers a harmless question that is authenticated and not encrypted.
+
+        Asked only of an agent that never answered an encrypted one. Access may be refused at that level; any
+        authenticated answer tells that only the encryption is in the way.
+        """
+        if not isinstance(self._security, UserSecurity) or not self._engine_id or self._answered:
+            return False
+        pdu = v2c.GetRequestPDU()
+        v2c.apiPDU.set_defaults(pdu)
+        v2c.apiPDU.set_varbinds(pdu, [(SYS_UPTIME, v2c.null)])
+        reply, _ = await self._transmit(pdu, _AUTH_NO_PRIV, first_sent_ns)
+        return reply is not None and (reply.indication is None or reply.indication == errind.unsupportedSecurityLevel)
 
     def _forget(self) -> None:
         """The next question discovers the engine id again: the agent may have been replaced or reset."""
@@ -283,6 +308,7 @@ class AgentChannel:
         if reply.arrival is None or int(v2c.apiPDU.get_request_id(reply.pdu)) != int(v2c.apiPDU.get_request_id(pdu)):
             text = f"{self.device}: an answer bears the id of another question; dropped"
             raise NoAnswerError(Missing.MALFORMED, text, first_sent_ns, now_ns, attempts)
+        self._answered = True
         engine_id, boots, seconds = reply.header or ("", None, None)
         bindings = tuple(varbind(name, value) for name, value in v2c.apiPDU.get_varbinds(reply.pdu))
         return Exchange(
@@ -308,6 +334,9 @@ class AgentChannel:
         if indication == errind.notInTimeWindow:
             text = f"{self.device}: {self.endpoint} refuses as not in time window even after telling its time"
             return NoAnswerError(Missing.DENIED, text, first_sent_ns, now_ns, attempts)
+        if indication == errind.tooBig:
+            text = f"{self.device}: the question is larger than the agreed {self._stack.message_octets} octets"
+            return NoAnswerError(Missing.TRUNCATED, text, first_sent_ns, now_ns, attempts)
         text = f"{self.device}: {self.endpoint} answered with an error: {indication}"
         return NoAnswerError(Missing.MALFORMED, text, first_sent_ns, now_ns, attempts)
 

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from protos.reading import Missing
+from switch.mib import LINUX_AGENT
 from switch.ports import Agent, PortFault, PortSample
 
 
@@ -80,8 +81,6 @@ _TYPES = {
 }
 """IANAifType-MIB."""
 
-_LINUX_AGENT = "1.3.6.1.4.1.8072.3.2.10"
-"""sysObjectID of net-snmp on Linux (NET-SNMP-TC, linux)."""
 _LINUX_NAMES = (
     (re.compile(r"(br|vmbr|virbr|docker|bridge)-?[0-9a-f]*", re.ASCII), PortKind.BRIDGE),
     (re.compile(r"(bond|team)[0-9]+", re.ASCII), PortKind.LAG),
@@ -124,7 +123,7 @@ def _by_name(entry: PortSample, agent: Agent, sharing: Mapping[str, int]) -> Cla
     name = entry.identity.if_name
     if _SUB_INTERFACE.fullmatch(name):
         return Classified(PortKind.SUB_INTERFACE, certain=False, why=f"the name {name!r} is a sub-interface's")
-    if agent.object_id != _LINUX_AGENT:
+    if agent.object_id != LINUX_AGENT:
         return None
     for pattern, kind in _LINUX_NAMES:
         if pattern.fullmatch(name):

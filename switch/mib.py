@@ -28,6 +28,9 @@ _IFX_ENTRY: Oid = (1, 3, 6, 1, 2, 1, 31, 1, 1, 1)
 _IP_AD_ENT_IF_INDEX: Oid = (1, 3, 6, 1, 2, 1, 4, 20, 1, 2)
 _IP_ADDRESS_IF_INDEX: Oid = (1, 3, 6, 1, 2, 1, 4, 34, 1, 3)
 
+LINUX_AGENT = "1.3.6.1.4.1.8072.3.2.10"
+"""sysObjectID of net-snmp on Linux (NET-SNMP-TC, linux)."""
+
 DEVICE_OBJECTS = (SYS_UPTIME, ENGINE_BOOTS, ENGINE_TIME)
 """Asked for in every message, once: the restart evidence that belongs to its rows."""
 

@@ -72,21 +72,14 @@ class RowReader:
         3. An answer to another question is worth nothing; a row that moved is for the caller to resolve.
         """
         oids = requested(rows, columns)
-        exchange = await look.get(oids)
-        if exchange.error_status != ErrorStatus.NO_ERROR:
-            too_big = exchange.error_status == ErrorStatus.TOO_BIG
-            if len(rows) > 1:
-                half = len(rows) // 2
-                if too_big:
-                    self._most_rows = half if self._most_rows is None else min(half, self._most_rows)
-                    look.notes.append(f"{len(rows)} ports are too big for one message; asking for {half}")
-                await self._read_group(look, rows[:half], columns, entries)
-                await self._read_group(look, rows[half:], columns, entries)
-            elif too_big and columns is PORT_COLUMNS:
-                look.notes.append(f"port {rows[0].port!r}: all its values are too big for one message")
-                await self._read_group(look, rows, ESSENTIAL_COLUMNS, entries)
-            else:
-                entries[rows[0].port] = _refused(rows[0], exchange)
+        exchange: Exchange | None = None
+        try:
+            exchange = await look.get(oids)
+        except NoAnswerError as error:
+            if error.reason is not Missing.TRUNCATED or (len(rows) == 1 and columns is not PORT_COLUMNS):
+                raise
+        if exchange is None or exchange.error_status != ErrorStatus.NO_ERROR:
+            await self._read_less(look, rows, columns, exchange, entries)
             return
         bindings = answered(oids, exchange)
         for row in rows:
@@ -98,6 +91,29 @@ class RowReader:
                 entries[row.port] = interpret(row, bindings, exchange, self._device)
             except BindingChangedError as error:
                 entries[row.port] = Moved(str(error), row.if_index)
+
+    async def _read_less(
+        self,
+        look: Look,
+        rows: Sequence[Row],
+        columns: Sequence[Column],
+        exchange: Exchange | None,
+        entries: dict[str, Entry],
+    ) -> None:
+        """Ask for half of what failed: ``exchange`` says how, None that the question itself was too big."""
+        too_big = exchange is None or exchange.error_status == ErrorStatus.TOO_BIG
+        if len(rows) > 1:
+            half = len(rows) // 2
+            if too_big:
+                self._most_rows = half if self._most_rows is None else min(half, self._most_rows)
+                look.notes.append(f"{len(rows)} ports are too big for one message; asking for {half}")
+            await self._read_group(look, rows[:half], columns, entries)
+            await self._read_group(look, rows[half:], columns, entries)
+        elif too_big and columns is PORT_COLUMNS:
+            look.notes.append(f"port {rows[0].port!r}: all its values are too big for one message")
+            await self._read_group(look, rows, ESSENTIAL_COLUMNS, entries)
+        elif exchange is not None:
+            entries[rows[0].port] = _refused(rows[0], exchange)
 
 
 def _fault(row: Row, reason: Missing, text: str, exchange: Exchange) -> PortFault:

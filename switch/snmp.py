@@ -14,7 +14,7 @@ from switch.bindings import Bindings, Unresolved, bind
 from switch.exchange import Channel, NoAnswerError, ValueType, dotted
 from switch.interpret import Device, Row, text
 from switch.look import Look
-from switch.mib import MESSAGE_OCTETS, SYS_NAME, SYS_OBJECT_ID, Column, address_instances
+from switch.mib import LINUX_AGENT, MESSAGE_OCTETS, SYS_NAME, SYS_OBJECT_ID, Column, address_instances
 from switch.ports import Agent, Discovery, OperStatus, Poll, PortFault, PortSample, Value
 from switch.rows import Entry, Moved, RowReader
 from switch.security import Timing
@@ -85,7 +85,7 @@ class SnmpSwitch:
         """See :meth:`switch.reader.SwitchReader.discover`.
 
         1. Walk ifName anew, and ifType beside it: a row that only one of them has shows a walk that stopped early.
-        2. Read every row as :meth:`read_ports` does.
+        2. Read every row as :meth:`read_ports` does; leave out the old rows of re-created interfaces.
         """
         async with self._lock:
             look = Look(self._channel, self._deadline_ns, self._now_ns)
@@ -94,7 +94,9 @@ class SnmpSwitch:
             except NoAnswerError as error:
                 return Discovery(self._poll(look, []), complete=False, text=error.text)
             shortfall = _shortfall(bindings, await walk_column(look, Column.TYPE.value))
-            rows = bindings.ports()
+            for name in bindings.ambiguous():
+                await self._find_successor(look, name)
+            rows = [row for row in map(self._unless_old, bindings.ports()) if row is not None]
             entries = await self._rows.read(look, rows)
             poll = self._poll(look, [self._final(entries[row.port], row.port, look) for row in rows])
             return Discovery(poll, complete=not shortfall, text=shortfall)
@@ -142,6 +144,13 @@ class SnmpSwitch:
             return Row(port, port, chosen)
         return row
 
+    def _unless_old(self, row: Row) -> Row | None:
+        """Return the row under the name that ``read_ports`` finds it by, or None for what a re-creation left."""
+        chosen = self._successor.get(row.if_name)
+        if chosen is None or len(self._bindings.rows[row.if_name]) < 2:
+            return row
+        return Row(row.if_name, row.if_name, row.if_index) if row.if_index == chosen else None
+
     def _in_doubt(self, look: Look, entry: Entry | None) -> bool:
         """Whether the port must be resolved anew before anything is said of it.
 
@@ -162,6 +171,8 @@ class SnmpSwitch:
         rows: list[Row] = []
         unresolved: dict[str, PortFault] = {}
         for port in ports:
+            if isinstance(self._row(port), Unresolved) and self._bindings.resolved_ns >= look.started_ns:
+                await self._find_successor(look, port)
             row = self._row(port)
             if isinstance(row, Row):
                 rows.append(row)
@@ -185,33 +196,36 @@ class SnmpSwitch:
             return
         moved: list[str] = []
         for port in doubtful:
+            self._successor.pop(port, None)
             row, entry = self._row(port), entries.get(port)
             kept = isinstance(entry, PortSample) and isinstance(row, Row) and entry.identity.if_index == row.if_index
             if not kept:
                 entries.pop(port, None)
-                await self._find_successor(look, port)
                 moved.append(port)
         entries.update(await self._read_named(look, moved, entries))
 
     async def _find_successor(self, look: Look, port: str) -> None:
         """Settle which of several rows of one name is the port, if it was re-created.
 
-        net-snmp keeps a deleted interface's row for up to 300 s, down and frozen, beside its successor's. The
-        successor is taken only when all of this holds: we had read the port at one of the rows, that row is
-        not up now, exactly one other row is, and it was numbered later. Anything less stays ambiguous.
+        net-snmp keeps a deleted interface's row for up to 300 s, down and frozen, beside its successor's. Exactly
+        one row must be up, and the others must be read and not be. That is enough on Linux, where the kernel
+        lets only one interface bear a name; elsewhere, two ports may share a name for good, so there we must
+        have read the port at one of the other rows before, and the one that is up must be numbered later.
         """
         indexes = self._bindings.rows.get(port, ())
-        previous = self._last_index.get(port)
-        if len(indexes) < 2 or previous not in indexes:
+        if len(indexes) < 2:
             return
         rows = [Row(f"{port}#{if_index}", port, if_index) for if_index in indexes]
-        found = (await self._rows.read(look, rows)).values()
-        up = [entry.identity.if_index for entry in found if isinstance(entry, PortSample) and entry.operational]
-        if len(up) == 1 and len([entry for entry in found if isinstance(entry, PortSample)]) == len(rows):
-            (candidate,) = up
-            if candidate > previous:
-                self._successor[port] = candidate
-                look.notes.append(f"port {port!r}: re-created; ifIndex {previous} is its old row, {candidate} its new")
+        found = [entry for entry in (await self._rows.read(look, rows)).values() if isinstance(entry, PortSample)]
+        up = [entry.identity.if_index for entry in found if entry.operational]
+        if len(up) != 1 or len(found) != len(rows):
+            return
+        previous = self._last_index.get(port)
+        known = previous is not None and previous in indexes and up[0] > previous
+        if known or self._agent.object_id == LINUX_AGENT:
+            self._successor[port] = up[0]
+            old = ", ".join(str(if_index) for if_index in indexes if if_index != up[0])
+            look.notes.append(f"port {port!r}: re-created; ifIndex {up[0]} is its row now, {old} an old one")
 
     def _final(self, entry: Entry, port: str, look: Look) -> PortSample | PortFault:
         if isinstance(entry, Moved):

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protos.reading import Direction, Framing, Missing
@@ -15,6 +15,7 @@ from switch.epochs import Loss, PortHistory, judge, readings
 from switch.ports import PortCounters, PortIdentity, PortSample
 
 S = 1_000_000_000
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def sample(
@@ -104,7 +105,7 @@ def test_baseline_is_re_seeded_after_a_reset() -> None:
     history = judge([sample(5 * n, value) for n, value in enumerate(values)])
     got = history.readings(Direction.EGRESS)
     assert [r.epoch for r in got] == [0, 1, 1, 1]
-    assert [later.bytes - earlier.bytes for earlier, later in itertools.pairwise(got)] == [125_000] * 2
+    assert [later.bytes - earlier.bytes for earlier, later in itertools.pairwise(got[1:])] == [125_000] * 2
 
 
 # --- case 3
@@ -324,6 +325,7 @@ def test_the_same_sample_twice_counts_once() -> None:
 # --- never a wrong claim
 
 
+@relaxed
 @given(
     refresh_ms=st.integers(1_000, 60_000),
     jitter=st.lists(st.integers(0, 900), min_size=80, max_size=80),
@@ -362,6 +364,7 @@ def test_sample_and_hold_at_any_phase_never_claims_what_is_not_true(
         assert true_at(reading.earliest_ns // 1_000_000) <= reading.bytes <= true_at(-(-reading.latest_ns // 1_000_000))
 
 
+@relaxed
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=30))
 def test_within_an_epoch_no_counter_ever_decreases(values: list[int]) -> None:
     history = judge([sample(t, value) for t, value in enumerate(values)])

@@ -6,13 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protos.reading import Framing, Missing
 from switch.exchange import EXCEPTIONS, NUMBERS, OCTET_STRINGS, Exchange, Operation, ValueType, VarBind
 from switch.ports import Agent, Poll, PortCounters, PortFault, PortIdentity, PortSample
 from switch.record import RecordError, decode, encode
+
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=200)
 
 UINT64 = st.integers(0, 2**64 - 1)
 TIME = st.integers(-(2**63), 2**63 - 1)
@@ -84,6 +86,7 @@ POLLS = st.builds(
 EMPTY = Poll("sw1", 1, 2, Agent(), ())
 
 
+@relaxed
 @given(POLLS)
 def test_a_poll_survives_and_has_one_spelling(poll: Poll) -> None:
     body = encode(poll)
@@ -125,7 +128,7 @@ def test_a_counter_above_2_to_the_53_is_exact() -> None:
     assert decode(body).samples[0].switch_in.octets == 9_007_199_254_740_993
 
 
-@settings(max_examples=300)
+@relaxed
 @given(POLLS, st.data())
 def test_damaged_records_end_in_record_error_or_in_a_poll(poll: Poll, data: st.DataObject) -> None:
     body = bytearray(encode(poll))
@@ -149,7 +152,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@relaxed
 @given(st.data())
 def test_any_value_in_any_place_ends_in_record_error_or_in_a_poll(data: st.DataObject) -> None:
     body = json.loads(encode(data.draw(POLLS)))
@@ -170,6 +173,7 @@ def test_any_value_in_any_place_ends_in_record_error_or_in_a_poll(data: st.DataO
         return
 
 
+@relaxed
 @given(st.binary(max_size=200))
 def test_any_bytes_end_in_record_error(noise: bytes) -> None:
     with pytest.raises(RecordError):

@@ -145,6 +145,55 @@ def test_the_frozen_row_of_a_deleted_interface_is_never_taken_for_its_successor(
     assert sample(later, "eth5").identity.if_index == 9
 
 
+def test_discovery_leaves_out_the_old_row_of_a_re_created_interface() -> None:
+    clock = Clock()
+    agent = agent_of(clock, RecordedPort(5, b"eth5", oper_status=2), RecordedPort(9, b"eth5"), RecordedPort(3, b"eth3"))
+    found = asyncio.run(switch_of(agent, clock).discover())
+    assert [entry.port for entry in found.poll.ports] == ["eth3", "eth5"]
+    assert [entry.identity.if_index for entry in found.poll.samples] == [3, 9]
+
+
+def test_elsewhere_than_on_linux_a_shared_name_is_settled_only_by_what_was_read_before() -> None:
+    clock = Clock()
+    cisco = VarBind((1, 3, 6, 1, 2, 1, 1, 2, 0), ValueType.OID, (1, 3, 6, 1, 4, 1, 9))
+    ports = RecordedPort(5, b"eth5", oper_status=2), RecordedPort(9, b"eth5")
+    fresh = read(agent_of(clock, *ports, more=[cisco]), clock, "eth5")
+    assert fault(fresh, "eth5").reason is Missing.MALFORMED
+
+    async def story() -> Poll:
+        agent = agent_of(clock, RecordedPort(5, b"eth5"), more=[cisco])
+        switch = switch_of(agent, clock)
+        await switch.read_ports(["eth5"])
+        clock.ns += 4 * S
+        agent.rows = agent_of(clock, *ports, more=[cisco]).rows
+        return await switch.read_ports(["eth5"])
+
+    assert sample(asyncio.run(story()), "eth5").identity.if_index == 9
+
+
+def test_the_successor_that_goes_down_is_in_doubt_again() -> None:
+    clock = Clock()
+    agent = agent_of(clock, RecordedPort(5, b"eth5", oper_status=2), RecordedPort(9, b"eth5"))
+
+    async def story() -> tuple[Poll, Poll]:
+        switch = switch_of(agent, clock)
+        await switch.read_ports(["eth5"])
+        clock.ns += 4 * S
+        agent.rows = agent_of(
+            clock, RecordedPort(5, b"eth5", oper_status=2), RecordedPort(9, b"eth5", oper_status=2)
+        ).rows
+        down = await switch.read_ports(["eth5"])
+        clock.ns += 4 * S
+        agent.rows = agent_of(
+            clock, RecordedPort(9, b"eth5", oper_status=2), RecordedPort(12, b"eth5", in_octets=4)
+        ).rows
+        return down, await switch.read_ports(["eth5"])
+
+    down, third = asyncio.run(story())
+    assert fault(down, "eth5").reason is Missing.MALFORMED
+    assert sample(third, "eth5").identity.if_index == 12
+
+
 def test_two_rows_of_one_name_are_refused_and_can_be_told_apart_by_index() -> None:
     clock = Clock()
     agent = agent_of(clock, RecordedPort(1, b"etp1", in_octets=10), RecordedPort(2, b"etp1", in_octets=20))
