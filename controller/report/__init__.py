@@ -1,5 +1,6 @@
-"""What people read: the HTML report, the table on the terminal, the CSV."""
+"""What people read: the HTML report and the table on the terminal."""
 
 from controller.report.html import render_html
+from controller.report.table import render_table
 
-__all__ = ["render_html"]
+__all__ = ["render_html", "render_table"]

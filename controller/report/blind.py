@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.crosscheck.coverage import why
 from controller.crosscheck.model import CrossCheck, LinkEvidence, LinkResult, SiteEvidence, Track
+from controller.crosscheck.observed import Observed
 from controller.crosscheck.quantity import bounds
 from controller.report import places, words
 from controller.report.series import LinkKey, Seen
@@ -50,28 +51,56 @@ class HiddenLine:
 def gaps(of_link: Mapping[LinkKey, Seen], evidence: SiteEvidence) -> list[Gap]:
     """Return every gap of the period longer than the site allows, in order of time.
 
-    What several links missed at the same time for the same reason is one line; ``passed`` is then the most that
+    What several links missed at about the same time for the same reason is one line; ``passed`` is then the most that
     can have passed on any one of them.
     """
     period, largest_gap_ns = evidence.period, evidence.assumptions.largest_gap_ns
-    together: dict[tuple[int, int, str, str], list[tuple[places.Place, int | None]]] = {}
-    for place, seen in of_link.items():
-        for observer, one in seen.observed.items():
-            for from_ns, to_ns in seen.gaps(observer, period):
-                if to_ns - from_ns > largest_gap_ns:
-                    most = bounds(one.bytes, from_ns - one.origin, to_ns - one.origin)[1] if one.usable else None
-                    key = (from_ns, to_ns, observer.value, why(one.track.looked, (from_ns, to_ns)))
-                    together.setdefault(key, []).append((place, most))
+    missed = [
+        _Missed(from_ns, to_ns, observer, why(one.track.looked, (from_ns, to_ns)), place, _most_in(one, from_ns, to_ns))
+        for place, seen in of_link.items()
+        for observer, one in seen.observed.items()
+        for from_ns, to_ns in seen.gaps(observer, period)
+        if to_ns - from_ns > largest_gap_ns
+    ]
     return [
         Gap(
-            observer=observer,
-            where=places.told([place for place, _ in missed], evidence.links),
-            when=words.span(from_ns, to_ns, period.from_ns),
-            who=words.shown(reason),
-            passed=_most_passed([most for _, most in missed]),
+            observer=together[0].observer.value,
+            where=places.told([one.place for one in together], evidence.links),
+            when=words.span(min(o.from_ns for o in together), max(o.to_ns for o in together), period.from_ns),
+            who=words.shown(together[0].reason),
+            passed=_most_passed([one.most for one in together]),
         )
-        for (from_ns, to_ns, observer, reason), missed in sorted(together.items(), key=lambda item: item[0])
+        for together in _clusters(missed, largest_gap_ns)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """One gap of one observer on one link and direction; ``most`` bytes can have passed in it."""
+
+    from_ns: int
+    to_ns: int
+    observer: Observer
+    reason: str
+    place: places.Place
+    most: int | None
+
+
+def _most_in(one: Observed, from_ns: int, to_ns: int) -> int | None:
+    return bounds(one.bytes, from_ns - one.origin, to_ns - one.origin)[1] if one.usable else None
+
+
+def _clusters(missed: Iterable[_Missed], apart_ns: int) -> list[list[_Missed]]:
+    """Put together what began and ended at about the same time for the same reason: one outage, many links."""
+    clusters: list[list[_Missed]] = []
+    latest: dict[tuple[Observer, str], list[_Missed]] = {}
+    for one in sorted(missed, key=lambda o: (o.from_ns, o.to_ns, o.observer.value, o.place[0], o.place[1].value)):
+        cluster = latest.get((one.observer, one.reason))
+        if cluster is None or max(one.from_ns - cluster[0].from_ns, abs(one.to_ns - cluster[0].to_ns)) > apart_ns:
+            cluster = latest[one.observer, one.reason] = []
+            clusters.append(cluster)
+        cluster.append(one)
+    return clusters
 
 
 def _most_passed(bounds_of_links: Sequence[int | None]) -> str:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.crosscheck.model import CrossCheck, Finding, FindingKind, Holds
-from controller.report import words
+from controller.crosscheck.model import CrossCheck, Finding, FindingKind, Holds, LinkResult
+from controller.report import stories, words
 from controller.report.rows import Row
 from controller.report.sentences import KINDS, VIOLATING, ordered
+from protos.reading import TrustDomain
 
 MOST_OPEN = 8
 """Cards of one kind that stand open; the rest wait folded."""
 _AS_CARD = VIOLATING | {FindingKind.LIMIT_POSSIBLY_EXCEEDED}
-_OF_OBSERVERS = frozenset(
-    {FindingKind.HOST_UNDER_REPORTS, FindingKind.HOST_OVER_REPORTS, FindingKind.OBSERVERS_DISAGREE}
-)
-_OF_LIMITS = frozenset({FindingKind.LIMIT_EXCEEDED, FindingKind.LIMIT_POSSIBLY_EXCEEDED})
-
-
+_DOMAIN_WORDS = {
+    TrustDomain.HOST: "the host's own claim",
+    TrustDomain.DPU: "the DPU",
+    TrustDomain.SWITCH: "the switch",
+}
 _AT_LEAST = {
     FindingKind.LIMIT_EXCEEDED: "Over by at least",
     FindingKind.HOST_UNDER_REPORTS: "Missing at least",
@@ -36,6 +36,7 @@ class Card:
     kind: str
     certain: bool
     where: str
+    story: str
     text: str
     at_least_label: str
     at_least: str
@@ -73,23 +74,19 @@ def groups(result: CrossCheck, rows: Sequence[Row]) -> list[Group]:
             title=KINDS[kind].title,
             by_whom=KINDS[kind].by_whom,
             meaning=KINDS[kind].meaning,
-            cards=cards[:MOST_OPEN],
+            cards=_by_place(cards[:MOST_OPEN]),
             more=cards[MOST_OPEN:],
         )
         for kind, cards in of_kind.items()
     ]
 
 
+def _by_place(cards: list[Card]) -> list[Card]:
+    return sorted(cards, key=lambda card: words.natural(card.where))
+
+
 def _row_key(finding: Finding) -> tuple[str, str]:
     return words.shown(finding.link or ""), finding.direction.value if finding.direction else ""
-
-
-def _where(finding: Finding) -> str:
-    if finding.link is not None:
-        direction = f" {finding.direction.value}" if finding.direction else ""
-        return f"{words.shown(finding.link)}{direction}"
-    place = [f"port {words.shown(finding.port)}" if finding.port else "", words.shown(finding.switch or "")]
-    return " of ".join(part for part in place if part)
 
 
 def _when(finding: Finding, result: CrossCheck) -> str:
@@ -103,35 +100,32 @@ def _when(finding: Finding, result: CrossCheck) -> str:
 
 
 def _card(finding: Finding, result: CrossCheck, row: Row | None) -> Card:
-    show = "observers" if finding.kind in _OF_OBSERVERS else ("limits" if finding.kind in _OF_LIMITS else "")
+    place = (finding.link, finding.direction)
+    link = next((link for link in result.links if (link.link, link.direction) == place), None)
+    show = (
+        "observers" if finding.kind in stories.OF_OBSERVERS else ("limits" if finding.kind in stories.OF_LIMITS else "")
+    )
     at_least = finding.bytes_at_least
     return Card(
         kind=finding.kind.value,
         certain=finding.certain,
-        where=_where(finding),
+        where=stories.where(finding),
+        story=stories.story(finding, link),
         text=words.shown(finding.text),
         at_least_label=_AT_LEAST.get(finding.kind, "At least"),
         at_least=words.floor_bytes(at_least) if at_least is not None else "",
         at_least_exact=words.exact(at_least) if at_least is not None else "",
         when=_when(finding, result),
-        proven_by=_proven_by(finding, result),
+        proven_by=_proven_by(finding, link),
         margin=words.shown(finding.margin),
         row=row if show else None,
         show=show if row is not None else "",
     )
 
 
-def _proven_by(finding: Finding, result: CrossCheck) -> str:
-    """Return whose own evidence proves an exceeded limit: each of them alone would suffice but for who may lie."""
-    if finding.kind is not FindingKind.LIMIT_EXCEEDED:
+def _proven_by(finding: Finding, link: LinkResult | None) -> str:
+    """Return whose own evidence proves an exceeded limit."""
+    if finding.kind is not FindingKind.LIMIT_EXCEEDED or link is None:
         return ""
-    domains = [
-        domain.value
-        for link in result.links
-        if (link.link, link.direction) == (finding.link, finding.direction)
-        for limit in link.limits
-        if limit.holds is Holds.NO
-        for domain in limit.exceeded_by
-    ]
-    known = {"host": "the host's own claim", "dpu": "the DPU", "switch": "the switch"}
-    return words.listed([known[domain] for domain in dict.fromkeys(domains)]) if domains else ""
+    domains = dict.fromkeys(d for limit in link.limits if limit.holds is Holds.NO for d in limit.exceeded_by)
+    return words.listed([_DOMAIN_WORDS[domain] for domain in domains]) if domains else ""

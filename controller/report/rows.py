@@ -90,8 +90,8 @@ def link_order(links: Sequence[LinkResult]) -> list[str]:
     return sorted(of_link, key=lambda name: (WORST_FIRST.index(worst(of_link[name])), words.natural(name)))
 
 
-def row(result: LinkResult, seen: Seen | None, anchor: str) -> Row:
-    """Return the row of one link and direction."""
+def row(result: LinkResult, seen: Seen | None, anchor: str, day_ns: int) -> Row:
+    """Return the row of one link and direction; times on another day than ``day_ns`` carry their date."""
     scale = max([1, *(_known_end(interval) for interval in result.observers.values())])
     return Row(
         anchor=anchor,
@@ -102,7 +102,7 @@ def row(result: LinkResult, seen: Seen | None, anchor: str) -> Row:
         pod=words.shown(result.pod),
         cells=[_cell(observer, result, seen, scale) for observer in Observer],
         limits=[_limit_line(limit) for limit in result.limits],
-        laws=[_law_line(law) for law in result.laws],
+        laws=[_law_line(law, day_ns) for law in result.laws],
         laws_summary=_laws_summary(result.laws),
         broken=any(law.holds is Holds.NO for law in result.laws),
         coverage=words.floor_percent(result.coverage),
@@ -151,22 +151,29 @@ def _limit_line(result: LimitResult) -> LimitLine:
         start=100 * low / scale,
         end=100.0 if high is None else 100 * high / scale,
         mark=100 * allowed / scale,
-        text=words.shown(result.text),
+        text=words.shown(result.text) if result.holds is Holds.UNKNOWN else "",
     )
 
 
-def _law_line(law: LawResult) -> LawLine:
+def _law_line(law: LawResult, day_ns: int) -> LawLine:
     broken = law.holds is Holds.NO
-    hidden = law.hidden_bytes_bound
-    kept = "" if hidden is None else f"at most {words.ceil_bytes(hidden)} could be missing unnoticed"
     return LawLine(
         law=words.shown(law.law),
         holds="by-design" if law.unknown_because is Unknown.BY_DESIGN else law.holds.value,
         gap=words.floor_bytes(law.gap_at_least_bytes) if broken else "",
         gap_exact=words.exact(law.gap_at_least_bytes) if broken else "",
         margin=words.shown(law.margin),
-        text=kept if law.holds is Holds.YES and kept else words.shown(law.text),
+        text=_law_text(law, day_ns),
     )
+
+
+def _law_text(law: LawResult, day_ns: int) -> str:
+    """Return what the table says beside the result; a broken law's full sentence stands in its finding."""
+    if law.holds is Holds.YES and law.hidden_bytes_bound is not None:
+        return f"hides at most {words.ceil_bytes(law.hidden_bytes_bound)}"
+    if law.holds is Holds.NO and law.from_ns is not None and law.to_ns is not None:
+        return words.span(law.from_ns, law.to_ns, day_ns)
+    return words.shown(law.text).removeprefix("untestable: ").removeprefix("unknown: ")
 
 
 def _laws_summary(laws: Sequence[LawResult]) -> str:

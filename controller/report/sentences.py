@@ -47,8 +47,8 @@ KINDS: Mapping[FindingKind, KindWords] = {
     FindingKind.HOST_UNDER_REPORTS: KindWords(
         "The host reports too little",
         "the DPU and the switch, two independent trust domains, against the host",
-        "Bytes arrived at the DPU that the host says it never sent. A counter cannot err that way by itself: "
-        "the host's claim is false, or its software counts something else than it declares.",
+        "Bytes arrived at the DPU that the host says it never sent. Its claim is wrong: it is false, or it was taken "
+        "from a counter that does not see all of the traffic (a kernel's interface counters do not see RDMA).",
     ),
     FindingKind.HOST_OVER_REPORTS: KindWords(
         "The host reports too much",
@@ -103,10 +103,10 @@ def ordered(findings: Sequence[Finding]) -> list[Finding]:
             not (f.certain and f.kind in VIOLATING),
             KIND_ORDER.index(f.kind),
             -(f.bytes_at_least or 0),
-            f.link or "",
+            words.natural(f.link or ""),
             f.direction.value if f.direction else "",
             f.switch or "",
-            f.port or "",
+            words.natural(f.port or ""),
             f.from_ns or 0,
         ),
     )
@@ -135,7 +135,8 @@ def violations(result: CrossCheck) -> list[str]:
 
 def _nodes(findings: Sequence[Finding], result: CrossCheck) -> list[str]:
     node_of = {link.link: link.node for link in result.links}
-    return list(dict.fromkeys(words.shown(node_of.get(finding.link or "", finding.link or "")) for finding in findings))
+    names = {node_of.get(finding.link or "", finding.link or "") for finding in findings}
+    return [words.shown(name) for name in sorted(names, key=words.natural)]
 
 
 def _limit_sentence(findings: Sequence[Finding], result: CrossCheck) -> str:

@@ -99,7 +99,10 @@ def build(
     of_link = seen(evidence)
     order = {name: index for index, name in enumerate(link_order(result.links))}
     results = sorted(result.links, key=lambda link: (order[link.link], link.direction.value))
-    rows = [row(link, of_link.get((link.link, link.direction)), f"link-{order[link.link] + 1}") for link in results]
+    rows = [
+        row(link, of_link.get((link.link, link.direction)), f"link-{order[link.link] + 1}", result.period.from_ns)
+        for link in results
+    ]
     many = len(rows) > MOST_OPEN_ROWS
     gaps, restarts = blind.gaps(of_link, evidence), blind.restarts(evidence)
     not_kept = [r for r in rows if r.verdict != Verdict.COMPLIANT.value]

@@ -103,6 +103,22 @@ def interval(lower: int, upper: int | None) -> str:
     return f"{low}{_DASH}{high} {unit}"
 
 
+def brief(lower: int, upper: int | None) -> str:
+    """Return the interval for a narrow column: ``214 MB`` where both ends read alike, else ``191-341 MB``.
+
+    Three digits: the lower end is rounded down and the upper up, and they read alike only if nothing was lost
+    by more than the last digit.
+    """
+    if upper is None:
+        return f">= {floor_bytes(lower)}"
+    low, high = floor_bytes(lower), ceil_bytes(upper)
+    if low == high or (upper - lower) * 200 < upper:
+        return low if low == high else f"~{low}"
+    low_digits, low_unit = low.split(" ")
+    high_digits, high_unit = high.split(" ")
+    return f"{low_digits}-{high}" if low_unit == high_unit or lower == 0 else f"{low}-{high_digits} {high_unit}"
+
+
 def between(lower: int, upper: int | None) -> str:
     """Return the interval in prose: ``between 1.234 MB and 1.240 MB``."""
     if upper is None:

@@ -151,7 +151,7 @@ def front_end() -> PortEvidence:
 
 
 def demo_cases(**flows: tuple[Flow, Flow]) -> list[Case]:
-    cases = []
+    cases: list[Case] = []
     for number, pod in ((1, "pod-a"), (2, "pod-a"), (3, "pod-b"), (4, "pod-b")):
         node = f"node{number}"
         egress, ingress = flows.get(node, (REPLIES, INFERENCE))
@@ -208,8 +208,8 @@ def with_gaps() -> SiteEvidence:
     )
 
 
-def large(nodes: int = 100) -> SiteEvidence:
-    cases = []
+def large(nodes: int = 60) -> SiteEvidence:
+    cases: list[Case] = []
     for number in range(1, nodes + 1):
         node, pod = f"gpu-{number:03d}", f"pod-{(number - 1) // 10 + 1:02d}"
         flow = TRAINING if number in (7, 31) else INFERENCE
@@ -224,7 +224,7 @@ def large(nodes: int = 100) -> SiteEvidence:
 
 def two_switches() -> SiteEvidence:
     """Nodes with two uplinks, each to its own switch; one switch has a port too many."""
-    cases = []
+    cases: list[Case] = []
     for number, pod in ((1, "pod-a"), (2, "pod-a"), (3, "pod-b")):
         for uplink in (0, 1):
             name = f"node{number}"
