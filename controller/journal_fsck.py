@@ -150,7 +150,7 @@ def _holes(chain: _Chain) -> Iterator[Hole]:
     for first, last in chain.holes:
         position = first
         for lost_first, lost_last in sorted(chain.losses):
-            if lost_last < position or lost_first > last:
+            if lost_last < position or lost_first > last or position > last:
                 continue
             if lost_first > position:
                 yield Hole(chain.agent, position, lost_first - 1, declared=False)

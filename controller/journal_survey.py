@@ -48,7 +48,9 @@ def _page(journal: Journal, start: int, end: int) -> Iterator[tuple[int, Entry |
     except EvidenceError as error:
         # A page of the file is damaged: take its leaves one by one, so that only those on it are lost.
         if start == end:
-            yield start, error
+            damage = EvidenceError(f"{journal.path}: leaf {start} cannot be read: the file is damaged there")
+            damage.__cause__ = error
+            yield start, damage
             return
         for leaf in range(start, end + 1):
             yield from _page(journal, leaf, leaf)

@@ -23,7 +23,7 @@ from controller.errors import SiteFileError
 MAX_FILE_BYTES = 4 * 2**20
 """A site of a thousand nodes is below 1 MB."""
 
-MAX_VALUES = 500_000
+MAX_VALUES = 200_000
 """More values than any file of that size holds, unless it multiplies them by referring to itself."""
 
 Place = Sequence[str | int]

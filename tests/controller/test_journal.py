@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from controller import journal_schema
 from controller.errors import EvidenceError, InternalError, OperatorError
-from controller.journal import MAX_INTEGER, ConflictingEntryError, Entry, Journal, JsonValue, Kind, NewEntry
+from controller.journal import ConflictingEntryError, Entry, Journal, JsonValue, Kind, NewEntry
+from controller.journal_entry import MAX_INTEGER
 
 
 def frame(sequence: int, body: bytes = b"frame", source: str = "dpu0", at: int | None = None) -> NewEntry:

@@ -210,10 +210,10 @@ class Surroundings:
     said: StringIO = field(default_factory=StringIO)
 
     @asynccontextmanager
-    async def recorder(self) -> AsyncIterator[Recorder]:
+    async def recorder(self, now_ns: Callable[[], int] = time.time_ns) -> AsyncIterator[Recorder]:
         narrator = Narrator(time.monotonic_ns, self.said)
         async with GroupWriter(self.journal) as writer:
-            yield Recorder(writer, narrator, time.time_ns, random.Random(1))
+            yield Recorder(writer, narrator, now_ns, random.Random(1))
 
     def credential(self) -> Credential:
         stem = self.pki / self.certificate

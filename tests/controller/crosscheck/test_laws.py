@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from controller.crosscheck.account import Account
-from controller.crosscheck.breach import greatest_breach, tested
+from controller.crosscheck.breach import greatest_breach
 from controller.crosscheck.case import Case
 from controller.crosscheck.check import crosscheck
 from controller.crosscheck.exact import Line, Rate
@@ -84,5 +84,5 @@ def test_broken_exactly_when_the_linear_programme_has_no_solution(
     left_said, right_said, in_flight, rate, step = case
     left, right = account(*left_said), account(*right_said, rate=rate, step=step)
     carried = None if rate is None else (Steady(Rate(rate, 1)), in_flight + step)
-    breach = greatest_breach(Sides(left, right, in_flight, carried), 0, LAST)
+    breach = greatest_breach(Sides(left, right, right, in_flight, carried), 0, LAST)
     assert (breach is None) == fits(left_said, right_said, in_flight, rate, step)
