@@ -4,5 +4,3 @@ Read in this order: :mod:`dpu_agent.recorder` is what happens once a second; :mo
 counter source is; :mod:`dpu_agent.epochs` decides whether a counter went on; :mod:`dpu_agent.spool` and
 :mod:`dpu_agent.state` keep frames and numbers over a crash; :mod:`dpu_agent.service` hands them to the controller.
 """
-
-__version__ = "0.1.0"

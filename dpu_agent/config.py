@@ -33,7 +33,7 @@ key                       default     meaning
                                       that count in the kernel; mlx5 representors serve the copy of the read before
                                       (give frame interval plus 1000)
 ``frame_interval_ms``     1000        one frame every so often, 100 to 60000
-``spool.max_bytes``       1073741824  disk that unacknowledged frames may take, 1048576 or more
+``spool.max_bytes``       1073741824  disk that unacknowledged frames may take, 4194304 or more
 ``spool.max_age_s``       259200      how long an unacknowledged frame is kept at least (72 h), 60 or more
 ``clock_offset_ns``       0           added to both monotonic clocks, 0 or more; rigs give it, so that agents on one
                                       machine differ
@@ -60,7 +60,8 @@ MAX_INTERFACE_NAME = 15
 MAX_FRAME_INTERVAL_MS = 60_000
 MIN_FRAME_INTERVAL_MS = 100
 MAX_REFRESH_MS = 60_000
-MIN_SPOOL_BYTES = 1 << 20
+# Eight segments of twice the largest frame.
+MIN_SPOOL_BYTES = 4 << 20
 MIN_SPOOL_AGE_S = 60
 DEFAULT_SPOOL_BYTES = 1 << 30
 DEFAULT_SPOOL_AGE_S = 72 * 3_600

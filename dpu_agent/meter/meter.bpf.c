@@ -47,13 +47,14 @@ enum traffic_class {
 	CLASSES = 8,
 };
 
-struct config {
-	__u64 width_ns;   // of a bucket
-	__u32 slots;      // of the ring, a hook and CPU
-	__u32 cpus;       // possible CPUs
-	__u32 generation; // of the class table in force (0 or 1)
-	__u32 peers;      // entries of peer_totals a hook
-};
+// Set by the loader before the program is loaded, so that the verifier folds them in as constants.
+const volatile __u64 width_ns = 1000000; // of a bucket
+const volatile __u32 slots = 8192;       // of the ring, a hook and CPU; a power of two
+const volatile __u32 cpus = 1;           // possible CPUs
+const volatile __u32 peers = 1;          // entries of peer_totals a hook
+
+// The class table in force; only ever rises. Its lowest bit says which half of the tries holds it.
+__u32 generation = 0;
 
 struct totals {
 	__u64 raw_bytes;
@@ -70,6 +71,12 @@ struct class_totals {
 	__u64 tagged_packets;  // with a VLAN tag
 };
 
+// One lookup for everything a hook counts on this CPU.
+struct hook_totals {
+	struct totals all;
+	struct class_totals by_class[CLASSES];
+};
+
 struct peer_totals {
 	__u64 wire_bytes;
 	__u64 packets;
@@ -83,16 +90,16 @@ struct bucket {
 };
 
 // Address table: entries of both generations and directions live in one trie a family; the first 32 key bits
-// say whose they are, so one 4-byte store of config.generation switches the whole table at once.
+// say whose they are, so one 4-byte store of `generation` switches the whole table at once.
 struct key4 {
 	__u32 prefix_bits; // 32 + prefix length
-	__u8 generation, hook, pad[2];
+	__u8 half, hook, pad[2];
 	__u8 address[4];
 };
 
 struct key6 {
 	__u32 prefix_bits;
-	__u8 generation, hook, pad[2];
+	__u8 half, hook, pad[2];
 	__u8 address[16];
 };
 
@@ -101,26 +108,20 @@ struct label {
 	__u16 peer; // 0: none
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct config);
-} config SEC(".maps");
+// What the trie last said of an IPv4 address, per CPU: a trie walk costs as much as the rest of the meter.
+#define CACHED 1024 // a power of two
+struct cached_label {
+	__u32 address;
+	__u32 owner; // table generation and hook it was said for, plus one so that an empty entry fits none
+	struct label label;
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, HOOKS);
 	__type(key, __u32);
-	__type(value, struct totals);
+	__type(value, struct hook_totals);
 } totals SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, HOOKS * CLASSES);
-	__type(key, __u32);
-	__type(value, struct class_totals);
-} class_totals SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -129,7 +130,7 @@ struct {
 	__type(value, struct peer_totals);
 } peer_totals SEC(".maps");
 
-// Indexed (hook * cpus + cpu) * slots + index % slots. A per-CPU array cannot be memory-mapped; this can.
+// Indexed (hook * cpus + cpu) * slots + (index mod slots). A per-CPU array cannot be memory-mapped; this can.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -154,6 +155,13 @@ struct {
 	__type(value, struct label);
 } table6 SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, CACHED);
+	__type(key, __u32);
+	__type(value, struct cached_label);
+} cache4 SEC(".maps");
+
 // What the headers say.
 struct parsed {
 	__u32 traffic_class;
@@ -167,6 +175,16 @@ struct tag {
 	__be16 control, protocol;
 };
 
+// A header of the frame: in place where it is linear (nearly always), else copied into `copy`.
+static __always_inline const void *header(struct __sk_buff *skb, __u32 offset, __u32 bytes, void *copy)
+{
+	const __u8 *data = (const void *)(long)skb->data, *end = (const void *)(long)skb->data_end;
+
+	if (data + offset + bytes <= end)
+		return data + offset;
+	return bpf_skb_load_bytes(skb, offset, copy, bytes) ? (const void *)0 : copy;
+}
+
 static __always_inline int is_tag(__be16 protocol)
 {
 	return protocol == bpf_htons(ETH_P_8021Q) || protocol == bpf_htons(ETH_P_8021AD);
@@ -174,13 +192,15 @@ static __always_inline int is_tag(__be16 protocol)
 
 static __always_inline int is_tunnel(struct __sk_buff *skb, __u8 protocol, __u32 offset)
 {
-	struct udphdr udp;
+	const struct udphdr *udp;
+	struct udphdr copy;
 
 	if (protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6 || protocol == IPPROTO_GRE)
 		return 1;
-	if (protocol != IPPROTO_UDP || bpf_skb_load_bytes(skb, offset, &udp, sizeof(udp)))
+	if (protocol != IPPROTO_UDP)
 		return 0;
-	return udp.dest == bpf_htons(PORT_VXLAN) || udp.dest == bpf_htons(PORT_GENEVE);
+	udp = header(skb, offset, sizeof(*udp), &copy);
+	return udp && (udp->dest == bpf_htons(PORT_VXLAN) || udp->dest == bpf_htons(PORT_GENEVE));
 }
 
 static __always_inline __u32 segment_header_bytes(struct __sk_buff *skb, __u8 protocol, __u32 offset)
@@ -195,74 +215,91 @@ static __always_inline __u32 segment_header_bytes(struct __sk_buff *skb, __u8 pr
 	return offset + (words >> 4) * 4;
 }
 
-static __always_inline void parse4(struct __sk_buff *skb, __u32 hook, __u32 offset, __u8 generation, struct parsed *out)
+static __always_inline void parse4(struct __sk_buff *skb, __u32 hook, __u32 offset, __u32 table, struct parsed *out)
 {
-	struct key4 key = {.prefix_bits = 64, .generation = generation, .hook = hook};
+	struct key4 key = {.prefix_bits = 64, .half = table & 1, .hook = hook};
+	const struct iphdr *ip;
+	const __u32 owner = table * HOOKS + hook + 1;
+	struct cached_label *cached;
 	struct label *label;
-	struct iphdr ip;
-	__u32 transport;
+	struct iphdr copy;
+	__u32 transport, address, slot;
 
-	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+	ip = header(skb, offset, sizeof(*ip), &copy);
+	if (!ip)
 		return;
-	__builtin_memcpy(key.address, hook == 0 ? &ip.daddr : &ip.saddr, sizeof(key.address));
-	label = bpf_map_lookup_elem(&table4, &key);
-	if (label) {
-		out->traffic_class = label->traffic_class;
-		out->peer = label->peer;
+	address = hook == 0 ? ip->daddr : ip->saddr;
+	slot = ((address * 2654435761u) >> 16) & (CACHED - 1);
+	cached = bpf_map_lookup_elem(&cache4, &slot);
+	if (!cached)
+		return;
+	if (cached->address != address || cached->owner != owner) {
+		__builtin_memcpy(key.address, &address, sizeof(key.address));
+		label = bpf_map_lookup_elem(&table4, &key);
+		cached->address = address;
+		cached->owner = owner;
+		cached->label.traffic_class = label ? label->traffic_class : CLASS_UNKNOWN;
+		cached->label.peer = label ? label->peer : 0;
 	}
-	transport = offset + ip.ihl * 4;
-	if (ip.frag_off & bpf_htons(IP_OFFSET_MASK))
+	out->traffic_class = cached->label.traffic_class;
+	out->peer = cached->label.peer;
+	transport = offset + ip->ihl * 4;
+	if (ip->frag_off & bpf_htons(IP_OFFSET_MASK))
 		return;
-	out->tunnelled = is_tunnel(skb, ip.protocol, transport);
+	out->tunnelled = is_tunnel(skb, ip->protocol, transport);
 	if (skb->gso_segs > 1)
-		out->header_bytes = segment_header_bytes(skb, ip.protocol, transport);
+		out->header_bytes = segment_header_bytes(skb, ip->protocol, transport);
 }
 
-static __always_inline void parse6(struct __sk_buff *skb, __u32 hook, __u32 offset, __u8 generation, struct parsed *out)
+static __always_inline void parse6(struct __sk_buff *skb, __u32 hook, __u32 offset, __u32 table, struct parsed *out)
 {
-	struct key6 key = {.prefix_bits = 160, .generation = generation, .hook = hook};
+	struct key6 key = {.prefix_bits = 160, .half = table & 1, .hook = hook};
+	const struct ipv6hdr *ip;
 	struct label *label;
-	struct ipv6hdr ip;
-	__u32 transport = offset + sizeof(ip);
+	struct ipv6hdr copy;
+	__u32 transport = offset + sizeof(*ip);
 	__u8 type;
 
-	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+	ip = header(skb, offset, sizeof(*ip), &copy);
+	if (!ip)
 		return;
 	// Router and neighbour solicitation, advertisement and redirect: types 133 to 137 (RFC 4861).
-	if (ip.nexthdr == IPPROTO_ICMPV6 && !bpf_skb_load_bytes(skb, transport, &type, 1) && type >= 133 && type <= 137) {
+	if (ip->nexthdr == IPPROTO_ICMPV6 && !bpf_skb_load_bytes(skb, transport, &type, 1) && type >= 133 && type <= 137) {
 		out->traffic_class = CLASS_L2_CONTROL;
 		return;
 	}
-	__builtin_memcpy(key.address, hook == 0 ? &ip.daddr : &ip.saddr, sizeof(key.address));
+	__builtin_memcpy(key.address, hook == 0 ? &ip->daddr : &ip->saddr, sizeof(key.address));
 	label = bpf_map_lookup_elem(&table6, &key);
 	if (label) {
 		out->traffic_class = label->traffic_class;
 		out->peer = label->peer;
 	}
-	out->tunnelled = is_tunnel(skb, ip.nexthdr, transport);
+	out->tunnelled = is_tunnel(skb, ip->nexthdr, transport);
 	if (skb->gso_segs > 1)
-		out->header_bytes = segment_header_bytes(skb, ip.nexthdr, transport);
+		out->header_bytes = segment_header_bytes(skb, ip->nexthdr, transport);
 }
 
-static __always_inline void parse(struct __sk_buff *skb, __u32 hook, __u8 generation, struct parsed *out)
+static __always_inline void parse(struct __sk_buff *skb, __u32 hook, __u32 table, struct parsed *out)
 {
 	__u32 offset = sizeof(struct ethhdr);
 	__be16 protocol = skb->protocol;
-	struct tag tag;
+	const struct tag *tag;
+	struct tag copy;
 
 	out->tagged = !!skb->vlan_present;
 	// Tags the kernel has not lifted out of the frame stand before the network header.
 	for (int i = 0; i < MAX_TAGS && is_tag(protocol); i++) {
-		if (bpf_skb_load_bytes(skb, offset, &tag, sizeof(tag)))
+		tag = header(skb, offset, sizeof(*tag), &copy);
+		if (!tag)
 			break;
 		out->tagged = 1;
-		offset += sizeof(tag);
-		protocol = tag.protocol;
+		offset += sizeof(*tag);
+		protocol = tag->protocol;
 	}
 	if (protocol == bpf_htons(ETH_P_IP))
-		parse4(skb, hook, offset, generation, out);
+		parse4(skb, hook, offset, table, out);
 	else if (protocol == bpf_htons(ETH_P_IPV6))
-		parse6(skb, hook, offset, generation, out);
+		parse6(skb, hook, offset, table, out);
 	else if (protocol == bpf_htons(ETH_P_ARP) || protocol == bpf_htons(ETH_P_LLDP_))
 		out->traffic_class = CLASS_L2_CONTROL;
 	else
@@ -276,20 +313,20 @@ static __always_inline void parse(struct __sk_buff *skb, __u32 hook, __u8 genera
 static __always_inline int meter(struct __sk_buff *skb, __u32 hook)
 {
 	struct parsed parsed = {.traffic_class = CLASS_UNKNOWN};
-	__u32 zero = 0, segments = 1, key, tag_bytes;
+	__u32 segments = 1, key, tag_bytes;
 	struct class_totals *by_class;
 	struct peer_totals *by_peer;
+	struct hook_totals *counted;
 	__u64 raw, wire, index;
-	struct config *settings;
 	struct totals *total;
 	struct bucket *slot;
 
-	settings = bpf_map_lookup_elem(&config, &zero);
-	total = bpf_map_lookup_elem(&totals, &hook);
-	if (!settings || !total || !settings->width_ns || !settings->slots)
+	counted = bpf_map_lookup_elem(&totals, &hook);
+	if (!counted)
 		return TC_ACT_UNSPEC;
+	total = &counted->all;
 
-	parse(skb, hook, settings->generation, &parsed);
+	parse(skb, hook, generation, &parsed);
 	tag_bytes = skb->vlan_present ? VLAN_TAG_BYTES : 0;
 	raw = wire = skb->len + tag_bytes;
 	if (skb->gso_segs > 1) {
@@ -302,8 +339,8 @@ static __always_inline int meter(struct __sk_buff *skb, __u32 hook)
 	total->packets += 1;
 	total->segments += segments;
 
-	index = bpf_ktime_get_ns() / settings->width_ns;
-	key = (hook * settings->cpus + bpf_get_smp_processor_id()) * settings->slots + index % settings->slots;
+	index = bpf_ktime_get_ns() / width_ns;
+	key = (hook * cpus + bpf_get_smp_processor_id()) * slots + (index & (slots - 1));
 	slot = bpf_map_lookup_elem(&ring, &key);
 	if (slot) {
 		slot->raw_bytes = total->raw_bytes;
@@ -312,18 +349,15 @@ static __always_inline int meter(struct __sk_buff *skb, __u32 hook)
 		slot->index = index;
 	}
 
-	key = hook * CLASSES + parsed.traffic_class;
-	by_class = bpf_map_lookup_elem(&class_totals, &key);
-	if (by_class) {
-		by_class->raw_bytes += raw;
-		by_class->wire_bytes += wire;
-		by_class->packets += segments;
-		by_class->tagged_packets += parsed.tagged;
-		if (parsed.tunnelled)
-			by_class->tunnelled_bytes += wire;
-	}
-	if (parsed.peer && parsed.peer < settings->peers) {
-		key = hook * settings->peers + parsed.peer;
+	by_class = &counted->by_class[parsed.traffic_class & (CLASSES - 1)];
+	by_class->raw_bytes += raw;
+	by_class->wire_bytes += wire;
+	by_class->packets += segments;
+	by_class->tagged_packets += parsed.tagged;
+	if (parsed.tunnelled)
+		by_class->tunnelled_bytes += wire;
+	if (parsed.peer && parsed.peer < peers) {
+		key = hook * peers + parsed.peer;
 		by_peer = bpf_map_lookup_elem(&peer_totals, &key);
 		if (by_peer) {
 			by_peer->wire_bytes += wire;

@@ -13,7 +13,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PortDescription(_message.Message):
-    __slots__ = ("port", "role", "speed_bytes_per_s", "mtu_bytes", "source", "framing", "refresh_ns")
+    __slots__ = ("port", "role", "speed_bytes_per_s", "mtu_bytes", "source", "framing", "refresh_ns", "sees", "cannot_see", "missing")
     PORT_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     SPEED_BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,9 @@ class PortDescription(_message.Message):
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     FRAMING_FIELD_NUMBER: _ClassVar[int]
     REFRESH_NS_FIELD_NUMBER: _ClassVar[int]
+    SEES_FIELD_NUMBER: _ClassVar[int]
+    CANNOT_SEE_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
     port: str
     role: _reading_pb2.PortRole
     speed_bytes_per_s: int
@@ -28,10 +31,13 @@ class PortDescription(_message.Message):
     source: str
     framing: _reading_pb2.Framing
     refresh_ns: int
-    def __init__(self, port: _Optional[str] = ..., role: _Optional[_Union[_reading_pb2.PortRole, str]] = ..., speed_bytes_per_s: _Optional[int] = ..., mtu_bytes: _Optional[int] = ..., source: _Optional[str] = ..., framing: _Optional[_Union[_reading_pb2.Framing, str]] = ..., refresh_ns: _Optional[int] = ...) -> None: ...
+    sees: _containers.RepeatedScalarFieldContainer[str]
+    cannot_see: _containers.RepeatedScalarFieldContainer[str]
+    missing: _reading_pb2.MissingReason
+    def __init__(self, port: _Optional[str] = ..., role: _Optional[_Union[_reading_pb2.PortRole, str]] = ..., speed_bytes_per_s: _Optional[int] = ..., mtu_bytes: _Optional[int] = ..., source: _Optional[str] = ..., framing: _Optional[_Union[_reading_pb2.Framing, str]] = ..., refresh_ns: _Optional[int] = ..., sees: _Optional[_Iterable[str]] = ..., cannot_see: _Optional[_Iterable[str]] = ..., missing: _Optional[_Union[_reading_pb2.MissingReason, str]] = ...) -> None: ...
 
 class AgentDescription(_message.Message):
-    __slots__ = ("agent", "agent_version", "bundle_sha256", "frame_public_key", "python_version", "kernel", "machine", "clock", "frame_interval_ns", "ports", "spool")
+    __slots__ = ("agent", "agent_version", "bundle_sha256", "frame_public_key", "python_version", "kernel", "machine", "clock", "frame_interval_ns", "ports", "spool", "last_sequence", "agent_start")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_SHA256_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +49,8 @@ class AgentDescription(_message.Message):
     FRAME_INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
     PORTS_FIELD_NUMBER: _ClassVar[int]
     SPOOL_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    AGENT_START_FIELD_NUMBER: _ClassVar[int]
     agent: str
     agent_version: str
     bundle_sha256: str
@@ -54,7 +62,9 @@ class AgentDescription(_message.Message):
     frame_interval_ns: int
     ports: _containers.RepeatedCompositeFieldContainer[PortDescription]
     spool: _frame_pb2.SpoolState
-    def __init__(self, agent: _Optional[str] = ..., agent_version: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., frame_public_key: _Optional[bytes] = ..., python_version: _Optional[str] = ..., kernel: _Optional[str] = ..., machine: _Optional[str] = ..., clock: _Optional[_Union[_frame_pb2.ClockStamp, _Mapping]] = ..., frame_interval_ns: _Optional[int] = ..., ports: _Optional[_Iterable[_Union[PortDescription, _Mapping]]] = ..., spool: _Optional[_Union[_frame_pb2.SpoolState, _Mapping]] = ...) -> None: ...
+    last_sequence: int
+    agent_start: int
+    def __init__(self, agent: _Optional[str] = ..., agent_version: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., frame_public_key: _Optional[bytes] = ..., python_version: _Optional[str] = ..., kernel: _Optional[str] = ..., machine: _Optional[str] = ..., clock: _Optional[_Union[_frame_pb2.ClockStamp, _Mapping]] = ..., frame_interval_ns: _Optional[int] = ..., ports: _Optional[_Iterable[_Union[PortDescription, _Mapping]]] = ..., spool: _Optional[_Union[_frame_pb2.SpoolState, _Mapping]] = ..., last_sequence: _Optional[int] = ..., agent_start: _Optional[int] = ...) -> None: ...
 
 class ClockRequest(_message.Message):
     __slots__ = ()

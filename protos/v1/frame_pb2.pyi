@@ -20,16 +20,18 @@ class ClockStamp(_message.Message):
     def __init__(self, boot_id: _Optional[str] = ..., monotonic_ns: _Optional[int] = ..., monotonic_raw_ns: _Optional[int] = ..., wall_ns: _Optional[int] = ...) -> None: ...
 
 class SpoolState(_message.Message):
-    __slots__ = ("oldest_sequence", "frames", "bytes", "lost_frames")
+    __slots__ = ("oldest_sequence", "frames", "bytes", "lost_frames", "trouble")
     OLDEST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     FRAMES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     LOST_FRAMES_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
     oldest_sequence: int
     frames: int
     bytes: int
     lost_frames: int
-    def __init__(self, oldest_sequence: _Optional[int] = ..., frames: _Optional[int] = ..., bytes: _Optional[int] = ..., lost_frames: _Optional[int] = ...) -> None: ...
+    trouble: str
+    def __init__(self, oldest_sequence: _Optional[int] = ..., frames: _Optional[int] = ..., bytes: _Optional[int] = ..., lost_frames: _Optional[int] = ..., trouble: _Optional[str] = ...) -> None: ...
 
 class Loss(_message.Message):
     __slots__ = ("first_sequence", "last_sequence", "reason")
