@@ -118,19 +118,19 @@ class _Deployment:
             leaving.callback(connection.close)
             with self._step():
                 looked, target, service = self._look(connection)
+                install = Install(connection, self._options.paths)
+                switchover = Switchover(install, service)
+                found = InForce(looked.current, looked.settings, install.read(service.file))
             with self._step():
                 bundle = self._around.build(target, self._options.build_directory)
                 size = f"{bundle.unpacked_bytes / 1e6:.0f} MB unpacked"
                 self._say(f"bundle {bundle.sha256[:12]}, version {bundle.version}, for {target}, {size}")
-            install = Install(connection, self._options.paths)
-            switchover = Switchover(install, service)
             with self._step():
                 leaving.callback(self._clean, install)
                 install.begin()
                 sent = self._send(install, bundle)
             with self._step():
                 settings = self._settings(install, looked, agents)
-            found = InForce(looked.current, looked.settings, install.read(service.file))
             wanted = InForce(f"releases/{bundle.sha256}", f"settings/{settings.name}", service.content)
             with self._put_back_on_failure(switchover, found, wanted, own):
                 with self._step():
