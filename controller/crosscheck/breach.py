@@ -16,8 +16,7 @@ import numpy as np
 
 from controller.crosscheck.exact import Ints, subtract
 from controller.crosscheck.laws import Sides
-from controller.crosscheck.observed import Observed
-from controller.crosscheck.quantity import Edge, Quantity, between
+from controller.crosscheck.quantity import Edge, Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +39,8 @@ def greatest_breach(concrete: Sides, from_ns: int, to_ns: int) -> Breach | None:
     events = np.concatenate([concrete.left.events(), concrete.right.events()])
     inside = events[(events > from_ns) & (events < to_ns)]
     times = np.unique(np.concatenate([inside, np.array([from_ns, to_ns], dtype=np.int64)]))
-    tests = [(concrete.right, concrete.constant)]
-    if concrete.carried is not None:
-        tests.append(concrete.carried)
     worst: Breach | None = None
-    for right, constant in tests:
+    for right, constant in concrete.tests:
         breach = _greatest(concrete.left, right, times)
         if breach is not None and breach.gap > constant and (worst is None or breach.gap - constant > worst.gap):
             worst = Breach(breach.gap - constant, breach.from_ns, breach.to_ns)
@@ -79,51 +75,3 @@ def _greatest(left: Quantity, right: Quantity, times: Ints) -> Breach | None:
             first = int(met[index]) - 1 - int(np.argmin(starts[start_at[: met[index]]][::-1]))
             worst = Breach(gap, int(times[start_at[first]]), int(times[end_at[index]]))
     return worst
-
-
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """Where a law could be tested: stretches with both sides known, and what could hide in all of them."""
-
-    stretches: tuple[tuple[int, int], ...]
-    hidden: int | None
-
-    @property
-    def ns(self) -> int:
-        """Length of all stretches."""
-        return sum(end - start for start, end in self.stretches)
-
-
-def tested(concrete: Sides, seen: tuple[Observed, Observed], from_ns: int, to_ns: int) -> Tested:
-    """Return where in the period a law was tested, and what could have been hidden from it there (bounds.md 11).
-
-    A liar at Y who hides more than ``(most X - least X) + (most Y - least Y) + allowance`` over a stretch is found,
-    since the least of X is then above the most of Y and the allowance. Each segment counts once.
-    """
-    first = max((one.counted.first_latest for one in seen if one.counted.first_latest is not None), default=to_ns)
-    last = min((one.counted.last_earliest for one in seen if one.counted.last_earliest is not None), default=from_ns)
-    start, end = max(from_ns, first), min(to_ns, last)
-    if start >= end:
-        return Tested((), None)
-    events = np.concatenate([concrete.left.events(), concrete.right.events()])
-    inside = events[(events > start) & (events < end)]
-    times = np.unique(np.concatenate([inside, np.array([start, end], dtype=np.int64)]))
-    left_end, left_start = concrete.left.edge(times, Edge.LEAST_END), concrete.left.edge(times, Edge.LEAST_START)
-    right_end, right_start = concrete.right.edge(times, Edge.MOST_END), concrete.right.edge(times, Edge.MOST_START)
-    can_start, can_end = left_start.known & right_start.known, left_end.known & right_end.known
-    # Bytes that X lost in a restart are no stretch in which anything could be compared.
-    segment = left_end.segment + concrete.left.edge(times, Edge.MOST_END).segment + right_end.segment
-    stretches = []
-    for part in np.unique(segment):
-        starts = times[(segment == part) & can_start]
-        ends = times[(segment == part) & can_end]
-        if len(starts) and len(ends) and int(starts[0]) < int(ends[-1]):
-            stretches.append((int(starts[0]), int(ends[-1])))
-    if not stretches:
-        return Tested((), None)
-    from_times, to_times = (np.array(part, dtype=np.int64) for part in zip(*stretches, strict=True))
-    left, right = between(concrete.left, from_times, to_times), between(concrete.right, from_times, to_times)
-    if not (left.bounded.all() and right.bounded.all()):
-        return Tested(tuple(stretches), None)
-    slack = subtract(left.most, left.least).sum() + subtract(right.most, right.least).sum()
-    return Tested(tuple(stretches), int(slack) + concrete.constant * len(stretches))

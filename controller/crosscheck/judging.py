@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.crosscheck.breach import greatest_breach, tested
+from controller.crosscheck.breach import greatest_breach
 from controller.crosscheck.case import Case
+from controller.crosscheck.hidden import tested
 from controller.crosscheck.laws import Law, sides
 from controller.crosscheck.margins import margins
 from controller.crosscheck.model import Holds, LawResult, Unknown

@@ -77,13 +77,21 @@ LAWS: Mapping[Direction, tuple[Law, ...]] = {
 class Sides:
     """A law made concrete: ``left <= right + constant``, with all that grows with time inside ``right``.
 
-    ``carried`` is what Y's line can carry at all, with its own constant: X above that breaks the law as well.
+    ``counted`` is Y's own count, without allowances. ``carried`` is what Y's line can carry at all, with its own
+    constant: X above that breaks the law as well.
     """
 
     left: Quantity
     right: Quantity
+    counted: Quantity
     constant: int
     carried: tuple[Quantity, int] | None = None
+
+    @property
+    def tests(self) -> tuple[tuple[Quantity, int], ...]:
+        """Each quantity and constant that X may not exceed together."""
+        told = (self.right, self.constant)
+        return (told,) if self.carried is None else (told, self.carried)
 
 
 def sides(law: Law, seen: Mapping[Observer, Observed], assumptions: Assumptions) -> Sides:
@@ -107,4 +115,4 @@ def sides(law: Law, seen: Mapping[Observer, Observed], assumptions: Assumptions)
     carried = None
     if line is not None:
         carried = Combination([(1, Steady(line.rate)), *allowances]), constant + line.step
-    return Sides(left.bytes, Combination([(1, told), *allowances], line), constant, carried)
+    return Sides(left.bytes, Combination([(1, told), *allowances], line), right.bytes, constant, carried)

@@ -116,16 +116,14 @@ class Steady:
 
     @property
     def line(self) -> Line | None:
-        """At most the rate, in any time; rounded up to a whole byte."""
-        return Line(self.rate, 1)
+        """At most the rate, in any time."""
+        return Line(self.rate, 0)
 
     def edge(self, times: Ints, edge: Edge) -> Curve:
         """Return the rate's position for the most, zero for the least."""
-        if edge in (Edge.MOST_END, Edge.MOST_START):
-            values = self.rate.position(times)
-            values = add(values, 1) if edge is Edge.MOST_END and self.rate.ns != 1 else values
-        else:
-            values = np.zeros(len(times), dtype=np.int64)
+        # Whole bytes: floor(a - b) is never above floor(a) - floor(b).
+        most = edge in (Edge.MOST_END, Edge.MOST_START)
+        values = self.rate.position(times) if most else np.zeros(len(times), dtype=np.int64)
         return Curve(values, np.ones(len(times), dtype=bool), np.zeros(len(times), dtype=np.int64))
 
     def events(self) -> Ints:

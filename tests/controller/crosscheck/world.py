@@ -168,7 +168,8 @@ def _read(
     cache = rng.choice([0, 0, interval // 3, 2 * interval]) if observer in (HOST, SWITCH) else 0
     width = rng.choice([0, MS, interval // 2])
     lost = rng.choice([0, 0, 0.2])
-    framing = rng.choice(list(Framing)) if observer is SWITCH else Framing.L2_WITHOUT_FCS
+    # A liar's bytes are compared with the truth in the common framing: no frame's overhead may stay behind.
+    framing = rng.choice(list(Framing)) if observer is SWITCH and hidden is None else Framing.L2_WITHOUT_FCS
     with_packets = rng.random() < 0.7
     restarts = sorted(rng.randint(origin, origin + length) for _ in range(rng.choice([0, 0, 1, 3]) if resets else 0))
     unnoticed = bool(restarts) and rng.random() < 0.2
