@@ -116,7 +116,18 @@ def load_command(name: str, source: str) -> Any:
         raise OperatorError(f"the command `{name}` cannot be loaded: {source} is not a typer app. Update its package.")
     command = typer.main.get_command(app)
     command.name = name
+    # Completion is installed by the whole program; an app of one command brings the options along.
+    command.params = [each for each in command.params if each.name not in ("install_completion", "show_completion")]
+    _reflow(command)
     return command
+
+
+def _reflow(command: Any) -> None:
+    """Let the help of ``command`` and of those below it wrap at the terminal's edge, not where its source does."""
+    paragraphs = re.split(r"\n\s*\n", command.help or "")
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs) or None
+    for child in getattr(command, "commands", {}).values():
+        _reflow(child)
 
 
 def _listed(name: str, source: str) -> TyperCommand:

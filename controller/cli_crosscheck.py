@@ -49,7 +49,9 @@ def crosscheck(  # noqa: PLR0917  typer reads options from the signature
         typer.Option("--from", metavar="TIME", help="Begin: UTC like 2026-11-30T21:00:00Z, or -5m before now."),
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="End, as --from; or `now`.")] = None,
-    form: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.TABLE,
+    form: Annotated[
+        Format, typer.Option("--format", metavar="FORMAT", help="How to print the result: table, json, csv or html.")
+    ] = Format.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
     ] = None,

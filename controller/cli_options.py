@@ -25,7 +25,7 @@ SiteFile = Annotated[
 SiteFileArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="[SITE.yaml]",
+        metavar="SITE.yaml",
         envvar="WEIGHBRIDGE_SITE",
         help="The site file; else the one that WEIGHBRIDGE_SITE names; else ./site.yaml.",
         show_default=False,
