@@ -116,15 +116,14 @@ class SwitchCollector:
     async def look(self) -> bool:
         """Look once and journal what came, or why nothing did; return whether something did.
 
-        1. A discovery if one is due and the switch answered the look before; else the known ports.
+        1. A discovery if one is due and the switch answered the look before; else, or if the list of ports cannot be
+           read, the known ports.
         2. A look that read no port is a failed one. One that read some is journaled as it is, faults included.
         3. After a discovery, take up the ports that nobody declared.
         """
         began_ns = self._recorder.now_ns()
         try:
-            if self._answered and self._discovery_due(began_ns):
-                await self._discover(began_ns)
-            else:
+            if not (self._answered and self._discovery_due(began_ns) and await self._discover(began_ns)):
                 poll = await self._reader.read_ports([*self._declared, *self._others])
                 _refuse_empty(poll)
                 await self._keep(poll, {})
@@ -143,16 +142,19 @@ class SwitchCollector:
         spacing_ns = max(DISCOVERY_INTERVAL_NS, DISCOVERY_SHARE * self._discovery_lasted_ns)
         return now_ns - self._discovered_ns >= spacing_ns
 
-    async def _discover(self, began_ns: int) -> None:
+    async def _discover(self, began_ns: int) -> bool:
+        """Read and journal every port of the switch; False if there is no list of them."""
         discovery = await self._reader.discover()
         self._discovered_ns = self._recorder.now_ns()
         self._discovery_lasted_ns = self._discovered_ns - began_ns
-        if not discovery.poll.ports:
-            text = f"switch {self._reader.name} did not give the list of its ports: {discovery.text}"
-            raise LookFailed(Look.POLL, Reason.MISSING_PORTS, text)
-        _refuse_empty(discovery.poll)
-        await self._keep(discovery.poll, {"discovery": True, "complete": discovery.complete, "text": discovery.text})
+        if not discovery.poll.samples:
+            text = f"the list of its ports cannot be read: {discovery.text}; an undeclared port would go unseen"
+            self._recorder.narrator.trouble(self._reader.name, "list of ports", "unread", text)
+            return False
+        about: dict[str, JsonValue] = {"discovery": True, "complete": discovery.complete, "text": discovery.text}
+        await self._keep(discovery.poll, about)
         self._take_up(discovery)
+        return True
 
     async def _keep(self, poll: Poll, more: Mapping[str, JsonValue]) -> None:
         times = {"first_sent_ns": str(poll.first_sent_ns), "received_ns": str(poll.received_ns)}
