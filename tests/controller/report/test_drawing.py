@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from controller.crosscheck.model import CrossCheck, SiteEvidence
+from controller.crosscheck.model import CrossCheck, SiteEvidence, Verdict
 from controller.report import drawing
+from controller.report.cables import worst
 from controller.report.svg import polyline, tag
 
 Scenarios = Mapping[str, tuple[CrossCheck, SiteEvidence]]
@@ -73,6 +74,12 @@ def test_everything_lies_inside_the_picture(scenarios: Scenarios, name: str) -> 
         assert y >= 0
         assert x + float(part.attrib["width"]) <= width
         assert y + float(part.attrib["height"]) <= height
+
+
+def test_the_gravest_verdict_stands_for_several() -> None:
+    assert worst([Verdict.COMPLIANT, Verdict.VIOLATION, Verdict.INCONCLUSIVE]) is Verdict.VIOLATION
+    assert worst([Verdict.COMPLIANT, Verdict.INCONCLUSIVE]) is Verdict.INCONCLUSIVE
+    assert worst([Verdict.COMPLIANT]) is Verdict.COMPLIANT
 
 
 def test_attributes_and_text_are_escaped() -> None:

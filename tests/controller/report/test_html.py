@@ -131,7 +131,7 @@ def test_another_process_gives_the_same_bytes(scenarios: Scenarios) -> None:
         f"spec = importlib.util.spec_from_file_location('sites', {str(here)!r})\n"
         "sites = importlib.util.module_from_spec(spec); sys.modules['sites'] = sites; spec.loader.exec_module(sites)\n"
         "from controller.report import render_html\n"
-        "evidence = sites.with_gaps(); result = sites.crosscheck(evidence)\n"
+        "evidence = sites.lying_host(); result = sites.crosscheck(evidence)\n"
         f"html = render_html(result, evidence, generated_ns={GENERATED_NS}, version='0.1.0', "
         "clock_error_ns=12_000_000)\n"
         "sys.stdout.write(html)\n"
@@ -140,7 +140,7 @@ def test_another_process_gives_the_same_bytes(scenarios: Scenarios) -> None:
         ran = subprocess.run(
             [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True, text=True
         )
-        assert ran.stdout == rendered(scenarios, "with-gaps")
+        assert ran.stdout == rendered(scenarios, "lying-host")
 
 
 def test_the_page_stays_small(scenarios: Scenarios) -> None:
