@@ -456,6 +456,17 @@ def test_a_writer_that_waits_too_long_says_who_to_look_for(
         assert second.append(frame(1)) == [0]  # and it goes on
 
 
+def test_a_full_disk_writes_nothing_of_the_transaction(journal: Journal) -> None:
+    journal.append(frame(1))
+    pages = journal._connection.execute("PRAGMA page_count").fetchone()[0]
+    journal._connection.execute(f"PRAGMA max_page_count = {pages + 5}")
+    with pytest.raises(OperatorError, match=r"is on a full disk; nothing of this transaction was written\. Free space"):
+        journal.append(frame(2), frame(3, b"x" * 100_000))
+    assert journal.last_sequence(Kind.FRAME, "dpu0") == 1
+    journal._connection.execute(f"PRAGMA max_page_count = {pages + 500}")
+    assert journal.append(frame(2), frame(3, b"x" * 100_000)) == [1, 2]  # and it goes on
+
+
 def test_threads_share_a_journal(journal: Journal) -> None:
     def write(source: str) -> None:
         for number in range(1, 51):
