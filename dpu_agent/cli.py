@@ -5,15 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cryptography.hazmat.primitives import serialization
+
 from dpu_agent import config as configuration
 from dpu_agent import credentials, home, state
+from dpu_agent.clock import SystemClock
+from dpu_agent.counters import PortSample
+from dpu_agent.disk import Disk
 from dpu_agent.errors import AgentError
+from dpu_agent.netlink import NetlinkCounters
 from dpu_agent.release import this_release
 from dpu_agent.run import run
+from protos.signing import fingerprint
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,18 +58,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def describe(config: configuration.AgentConfig) -> dict[str, object]:
-    """Return what the agent is and where its state stands, for people and scripts; 64-bit numbers as text."""
+    """Return what the agent is and where its state stands, for people and scripts; 64-bit numbers as text.
+
+    Reads only, also while the agent runs. What is not there yet is null.
+
+    Raises:
+        StateError: the state directory is there and cannot be read.
+    """
     release = this_release()
-    found = state.read_only(config.state_directory / home.STATE)
+    directory = config.state_directory
+    try:
+        found = state.read_only(directory / home.STATE)
+        key = home.load_key(Disk(), directory / home.KEY).public_key() if found is not None else None
+    except OSError as error:
+        raise home.cannot_read(directory, error) from error
+    public = key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw) if key else None
+    source = NetlinkCounters(SystemClock(config.clock_offset_ns).monotonic_ns)
+    try:
+        samples = source.read(config.ports)
+    finally:
+        source.close()
     return {
         "agent": config.agent,
         "version": release.version,
         "bundle_sha256": release.bundle_sha256 or None,
+        "python_version": platform.python_version(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
         "listen": config.listen,
-        "ports": [{"name": port.name, "role": port.role.value} for port in config.ports],
+        "frame_interval_ns": str(config.frame_interval_ns),
+        "frame_public_key": public.hex() if public else None,
+        "frame_public_key_sha256": fingerprint(public) if public else None,
+        "ports": [_port(sample) for sample in samples],
         "last_sequence": None if found is None else str(found.sequence),
         "acknowledged": None if found is None else str(found.acknowledged),
+        "lost_frames": None if found is None else str(found.lost_frames),
         "agent_start": None if found is None else str(found.agent_start),
+    }
+
+
+def _port(sample: PortSample) -> dict[str, object]:
+    return {
+        "name": sample.port.name,
+        "role": sample.port.role.value,
+        "missing": sample.missing.value if sample.missing else None,
+        "source": sample.source.name,
+        "framing": sample.source.framing.value,
+        "refresh_ns": str(sample.port.refresh_ns),
+        "sees": list(sample.source.sees),
+        "cannot_see": list(sample.source.cannot_see),
+        "mtu_bytes": sample.mtu_bytes,
+        "speed_bytes_per_s": None if sample.speed_bytes_per_s is None else str(sample.speed_bytes_per_s),
     }
 
 

@@ -8,13 +8,15 @@ an open connection. So every RPC is authorised anew from the certificate that it
 from __future__ import annotations
 
 import re
+import stat
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
 
 import grpc
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from dpu_agent.config import AgentConfig
@@ -43,7 +45,7 @@ class ServerIdentity:
 def load(config: AgentConfig, now: datetime) -> ServerIdentity:
     """Return the agent's identity after checking that its three files belong together and are valid at ``now``.
 
-    1. Read authority, certificate and key.
+    1. Read authority, certificate and key; nobody else may read the key.
     2. The key is the certificate's, the authority signed it, and it is valid at ``now``.
     3. It names this agent.
 
@@ -52,10 +54,12 @@ def load(config: AgentConfig, now: datetime) -> ServerIdentity:
     """
     ca_pem, certificate_pem, key_pem = (_read(path) for path in (config.ca, config.certificate, config.key))
     authority, certificate = _certificate(config.ca, ca_pem), _certificate(config.certificate, certificate_pem)
+    if stat.S_IMODE(config.key.stat().st_mode) & 0o077:
+        raise CredentialError(f"{config.key}: the private key can be read by others; run `chmod 600 {config.key}`")
     try:
         key = serialization.load_pem_private_key(key_pem, None)
-    except (ValueError, TypeError) as error:
-        raise CredentialError(f"{config.key}: is not a private key in PEM; {_RENEW}") from error
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise CredentialError(f"{config.key}: is not an unencrypted private key in PEM; {_RENEW}") from error
     form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     if key.public_key().public_bytes(*form) != certificate.public_key().public_bytes(*form):
         raise CredentialError(f"{config.key}: is not the key of the certificate in {config.certificate}; {_RENEW}")
@@ -84,6 +88,32 @@ def server_credentials(identity: ServerIdentity) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials([pair], root_certificates=identity.ca_pem, require_client_auth=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """What a client certificate says."""
+
+    identity: tuple[str, str, str]
+    not_before: datetime
+    not_after: datetime
+
+
+@lru_cache(maxsize=16)
+def _caller(pem: bytes) -> _Caller:
+    """Return what a client certificate says; kept, because a stream asks again before every frame.
+
+    Raises:
+        CallerRejectedError: it names no identity of ours.
+    """
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+    except ValueError as error:
+        raise CallerRejectedError("the client certificate cannot be read") from error
+    identity = _identity(certificate)
+    if identity is None:
+        raise CallerRejectedError("the client certificate names no identity of the form weighbridge://SITE/ROLE/NAME")
+    return _Caller(identity, certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+
+
 def authorise(peer_certificates: list[bytes], site: str, now: datetime) -> datetime:
     """Return until when the caller may call: it is a controller of ``site``, and its certificate is valid.
 
@@ -94,25 +124,18 @@ def authorise(peer_certificates: list[bytes], site: str, now: datetime) -> datet
     """
     if len(peer_certificates) != 1:
         raise CallerRejectedError("the connection shows no client certificate")
-    try:
-        certificate = x509.load_pem_x509_certificate(peer_certificates[0])
-    except ValueError as error:
-        raise CallerRejectedError("the client certificate cannot be read") from error
-    identity = _identity(certificate)
-    if identity is None:
-        raise CallerRejectedError("the client certificate names no identity of the form weighbridge://SITE/ROLE/NAME")
-    if identity[0] != site:
-        raise CallerRejectedError(f"the client certificate belongs to site {identity[0]!r}, this agent to {site!r}")
-    if identity[1] != CONTROLLER:
+    caller = _caller(peer_certificates[0])
+    site_named, role, _ = caller.identity
+    if site_named != site:
+        raise CallerRejectedError(f"the client certificate belongs to site {site_named!r}, this agent to {site!r}")
+    if role != CONTROLLER:
+        raise CallerRejectedError(f"the client certificate has the role {role!r}, this call needs {CONTROLLER!r}")
+    if not caller.not_before <= now <= caller.not_after:
         raise CallerRejectedError(
-            f"the client certificate has the role {identity[1]!r}, this call needs {CONTROLLER!r}"
+            f"the client certificate is valid from {caller.not_before} to {caller.not_after}; here it is {now}: "
+            "connect again with a valid one"
         )
-    if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
-        raise CallerRejectedError(
-            f"the client certificate is valid from {certificate.not_valid_before_utc} to "
-            f"{certificate.not_valid_after_utc}; here it is {now}"
-        )
-    return certificate.not_valid_after_utc
+    return caller.not_after
 
 
 def utc_now() -> datetime:
@@ -124,7 +147,7 @@ def _identity(certificate: x509.Certificate) -> tuple[str, str, str] | None:
     """Return site, role and name if the certificate names exactly one identity of ours."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
         return None
     uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     match = _URI.fullmatch(uris[0]) if len(uris) == 1 else None
@@ -134,8 +157,10 @@ def _identity(certificate: x509.Certificate) -> tuple[str, str, str] | None:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
+    except FileNotFoundError as error:
+        raise CredentialError(f"{path}: is not there; correct the configuration, or {_RENEW}") from error
     except OSError as error:
-        raise CredentialError(f"{path}: cannot be read ({error.strerror}); deploy the agent again") from error
+        raise CredentialError(f"{path}: cannot be read ({error.strerror}); check its owner and mode") from error
 
 
 def _certificate(path: Path, pem: bytes) -> x509.Certificate:

@@ -118,6 +118,11 @@ def cannot_write(directory: Path, error: OSError) -> StateError:
     )
 
 
+def cannot_read(directory: Path, error: OSError) -> StateError:
+    """Return the error for a directory that is there but cannot be looked into."""
+    return StateError(f"{directory}: the agent's state cannot be read ({error}); run this as the agent's user")
+
+
 def load_key(disk: Disk, path: Path) -> Ed25519PrivateKey:
     """Return the frame key in ``path``.
 

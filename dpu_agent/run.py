@@ -8,11 +8,14 @@ import signal
 import threading
 from collections.abc import Callable
 
+import grpc
+
 from dpu_agent import credentials, home
 from dpu_agent.clock import Clock, SystemClock
 from dpu_agent.config import AgentConfig
 from dpu_agent.counters import CounterSource
 from dpu_agent.disk import Disk
+from dpu_agent.errors import AgentError
 from dpu_agent.netlink import NetlinkCounters
 from dpu_agent.recorder import Recorder
 from dpu_agent.release import this_release
@@ -20,6 +23,8 @@ from dpu_agent.service import AgentService, serve
 
 log = logging.getLogger(__name__)
 
+# The management address may come up after the agent, or another process may hold the port a moment longer.
+_LISTEN_RETRY_S = 2.0
 # Calls in progress may finish this long after the stop was asked for.
 _STOP_GRACE_S = 1.0
 
@@ -27,9 +32,10 @@ _STOP_GRACE_S = 1.0
 def run(config: AgentConfig) -> None:
     """Run the agent until SIGTERM or SIGINT.
 
-    1. Take the state directory's lock; no second agent runs on it.
-    2. Check certificate and key; settle what the last start left.
-    3. Read the ports once, so that the first answer is not empty, then serve.
+    1. Check certificate and key: what is wrong with them is said before anything is changed.
+    2. Take the state directory's lock; no second agent runs on it. Settle what the last start left.
+    3. Read the ports once, so that the first answer is not empty, then serve. An address that cannot be listened on
+       yet is tried again beside the metering, which does not wait for it.
     4. A frame every interval.
 
     Raises:
@@ -39,10 +45,9 @@ def run(config: AgentConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     clock, release = SystemClock(config.clock_offset_ns), this_release()
-    lock = home.DirectoryLock(config.state_directory)
+    identity = credentials.load(config, credentials.utc_now())
     with contextlib.ExitStack() as closing:
-        closing.callback(lock.release)
-        identity = credentials.load(config, credentials.utc_now())
+        closing.callback(home.DirectoryLock(config.state_directory).release)
         recorder = home.open_recorder(
             Disk(),
             config.state_directory,
@@ -63,11 +68,46 @@ def run(config: AgentConfig) -> None:
             recorder=recorder,
             site=identity.site,
         )
-        server = serve(service, identity, config.listen)
-        closing.callback(lambda: server.stop(_STOP_GRACE_S).wait())
-        log.info("agent %s %s serves at %s", config.agent, release.version, config.listen)
+        closing.callback(service.close)
+        listener = Listener(lambda: serve(service, identity, config.listen))
+        closing.callback(listener.close)
+        log.info("agent %s %s; certificate valid until %s", config.agent, release.version, identity.not_after)
         record_until(stop, config=config, clock=clock, source=source, recorder=recorder)
         log.info("agent %s stops", config.agent)
+
+
+class Listener:
+    """Starts the server, again and again until its address can be listened on, on a thread of its own."""
+
+    def __init__(self, start: Callable[[], grpc.Server], retry_s: float = _LISTEN_RETRY_S) -> None:
+        self._start, self._retry_s = start, retry_s
+        self._stop = threading.Event()
+        self._server: grpc.Server | None = None
+        self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the calls in progress and stop listening."""
+        self._stop.set()
+        self._thread.join()
+        if self._server is not None:
+            self._server.stop(_STOP_GRACE_S).wait()
+
+    def _run(self) -> None:
+        said = ""
+        while not self._stop.is_set() and (why := self._try()):
+            if why != said:
+                log.error("%s Metering goes on; trying again every %g s", why, self._retry_s)
+            said = why
+            self._stop.wait(self._retry_s)
+
+    def _try(self) -> str:
+        """Start the server; return why that failed, or nothing."""
+        try:
+            self._server = self._start()
+        except AgentError as error:
+            return str(error)
+        return ""
 
 
 def record_until(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import platform
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -26,6 +25,7 @@ from dpu_agent.errors import AgentError
 from dpu_agent.frames import clock_message
 from dpu_agent.recorder import AcknowledgementRejectedError, Recorder
 from dpu_agent.release import Release
+from dpu_agent.streams import LOOK_S, Acknowledgements, Stream, Streams
 from protos.v1 import agent_pb2
 from protos.wire import FRAMING_TO_WIRE, MISSING_TO_WIRE, ROLE_TO_WIRE
 
@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 _SERVICE = agent_pb2.DESCRIPTOR.services_by_name["AgentService"]
 # Frames handed to the transport at once; it holds back when the controller is slow.
 _BATCH_FRAMES = 64
-# How often an idle stream looks whether its certificate has run out or it was superseded.
-_LOOK_S = 0.5
-# One long stream, and room for the short calls beside it and beside a stream that is just being superseded.
+# A stream says within this time from where it wants frames.
+_FIRST_MESSAGE_S = 10.0
+# One long stream, and room for the short calls beside it and beside streams that are just being superseded.
 _WORKERS = 6
 # A connection ends after an hour, so that no certificate is trusted for longer without being shown again.
 MAX_CONNECTION_AGE_MS = 3_600_000
@@ -69,8 +69,11 @@ class AgentService:
         self._config, self._release, self._clock, self._recorder = config, release, clock, recorder
         self._public_key = public_key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
         self.site, self.now = site, now
-        self._streams = 0
-        self._lock = threading.Lock()
+        self._streams = Streams()
+
+    def close(self) -> None:
+        """Stop looking after streams; the server has ended them."""
+        self._streams.close()
 
     def Describe(self, _request: agent_pb2.DescribeRequest, _context: Any) -> agent_pb2.AgentDescription:  # noqa: N802
         """Say who this agent is and what it meters."""
@@ -105,33 +108,50 @@ class AgentService:
         1. The first message says what the controller has; everything above it is sent.
         2. Acknowledgements are taken in beside the sending; a frame that is acknowledged is let go of.
         3. The stream ends when a newer one begins, when the caller's certificate runs out, or when the caller
-           acknowledges what was never sent.
+           acknowledges what was never sent. A caller that says it will acknowledge no more gets what is stored.
         """
-        first = next(requests, None)
+        acknowledgements = Acknowledgements(requests, self._acknowledge, self._recorder.wake)
+        first = acknowledgements.wait_for_first(_FIRST_MESSAGE_S)
         if first is None:
+            if not acknowledgements.ended:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no first acknowledgement said from where to send")
             return
-        with self._lock:
-            self._streams += 1
-            mine = self._streams
+        certificates = context.auth_context().get("x509_pem_cert", [])
+        stream = Stream(context, lambda: self._must_end(certificates, acknowledgements))
+        self._streams.begin(stream)
         self._recorder.wake()
-        refused = self._acknowledge(first)
-        acknowledgements = _Acknowledgements(requests, self._acknowledge, self._recorder.wake)
-        sent = first.acknowledged_sequence
-        while context.is_active():
-            refused = refused or acknowledgements.refused
-            if refused:
-                context.abort(grpc.StatusCode.FAILED_PRECONDITION, refused)
-            if self._streams != mine:
-                context.abort(grpc.StatusCode.ABORTED, "a newer stream of frames has begun; this one ends")
-            guard(context, self.site, self.now())
+        try:
+            yield from self._frames(first, stream, acknowledgements)
+        finally:
+            self._streams.end(stream)
+
+    def _frames(self, sent: int, stream: Stream, acknowledgements: Acknowledgements) -> Iterator[bytes]:
+        while stream.context.is_active():
+            why = stream.must_end()
+            if why is not None:
+                stream.context.abort(*why)
+            ended = acknowledgements.ended
             batch = self._recorder.frames_after(sent, _BATCH_FRAMES)
             for sequence, frame in batch:
+                if stream.must_end() is not None:
+                    break
                 yield frame
                 sent = sequence
             if not batch:
-                if acknowledgements.ended:
+                if ended:
                     return
-                self._recorder.wait_beyond(sent, _LOOK_S)
+                self._recorder.wait_beyond(sent, LOOK_S)
+
+    def _must_end(
+        self, certificates: list[bytes], acknowledgements: Acknowledgements
+    ) -> tuple[grpc.StatusCode, str] | None:
+        if acknowledgements.refused:
+            return grpc.StatusCode.FAILED_PRECONDITION, acknowledgements.refused
+        try:
+            authorise(certificates, self.site, self.now())
+        except CallerRejectedError as error:
+            return grpc.StatusCode.UNAUTHENTICATED, str(error)
+        return None
 
     def _acknowledge(self, message: agent_pb2.Acknowledgement) -> str:
         """Take in an acknowledgement; return why it is refused, or nothing."""
@@ -140,31 +160,6 @@ class AgentService:
         except AcknowledgementRejectedError as error:
             return str(error)
         return ""
-
-
-class _Acknowledgements:
-    """Takes in a stream's acknowledgements on a thread of its own, for the sender's thread is busy sending."""
-
-    def __init__(
-        self,
-        requests: Iterator[agent_pb2.Acknowledgement],
-        take: Callable[[agent_pb2.Acknowledgement], str],
-        wake: Callable[[], None],
-    ) -> None:
-        self.refused, self.ended = "", False
-        self._requests, self._take, self._wake = requests, take, wake
-        threading.Thread(target=self._run, name="acknowledgements", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            for message in self._requests:
-                self.refused = self._take(message)
-                if self.refused:
-                    break
-        except grpc.RpcError:
-            pass  # the call is over; its sender sees that too
-        self.ended = True
-        self._wake()
 
 
 def guard(context: Any, site: str, now: datetime) -> None:
@@ -231,6 +226,7 @@ def serve(service: AgentService, identity: ServerIdentity, listen: str) -> grpc.
             f"{listen}: cannot be listened on; is another agent running, and is this an address of this machine?"
         ) from error
     server.start()
+    log.info("serving at %s", listen)
     return server
 
 
