@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyasn1.error import PyAsn1Error
 from pysnmp.error import PySnmpError
 from pysnmp.proto import errind, rfc1902, rfc1905
 from pysnmp.proto.api import v2c
@@ -225,12 +226,16 @@ class AgentChannel:
             raise NoAnswerError(Missing.MALFORMED, text, first_sent_ns, self._stack.now_ns())
         engine_id = bytes(found).hex()
         try:
-            self._stack.claim(engine_id, self.device)
+            self._stack.check_unclaimed(engine_id, self.device)
+            if engine_id not in self._registered:
+                self._stack.add_user(engine_id, security)
+                self._registered.add(engine_id)
         except SharedEngineIdError as error:
             raise NoAnswerError(Missing.MALFORMED, str(error), first_sent_ns, self._stack.now_ns()) from error
-        if engine_id not in self._registered:
-            self._stack.add_user(engine_id, security)
-            self._registered.add(engine_id)
+        except PySnmpError as error:
+            self._forget()
+            text = f"{self.device}: {self.endpoint} names an impossible SNMPv3 engine id {engine_id!r}: {error}"
+            raise NoAnswerError(Missing.MALFORMED, text, first_sent_ns, self._stack.now_ns()) from error
         self._engine_id, self._security_name = engine_id, security.user.encode()
 
     async def _answers_without_privacy(self, first_sent_ns: int) -> bool:
@@ -251,7 +256,7 @@ class AgentChannel:
         """The next question discovers the engine id again: the agent may have been replaced or reset."""
         if self._address is not None:
             self._stack.peers.forget(self._stack.domain(self._family), self._address)
-        self._engine_id = ""
+        self._engine_id, self._answered = "", False
 
     async def _transmit(self, pdu: Any, level: int, first_sent_ns: int) -> tuple[_Reply | None, int]:
         """Send once and wait; returns None for silence, and when it was sent."""
@@ -290,7 +295,7 @@ class AgentChannel:
                 on_response,
                 None,
             )
-        except PySnmpError as error:
+        except (PySnmpError, PyAsn1Error) as error:
             indication = error.get("errorIndication") if hasattr(error, "get") else None
             if indication is not None:
                 return _Reply(None, None, indication), self._stack.now_ns()
@@ -308,6 +313,8 @@ class AgentChannel:
         if reply.arrival is None or int(v2c.apiPDU.get_request_id(reply.pdu)) != int(v2c.apiPDU.get_request_id(pdu)):
             text = f"{self.device}: an answer bears the id of another question; dropped"
             raise NoAnswerError(Missing.MALFORMED, text, first_sent_ns, now_ns, attempts)
+        if not self._answered and self._engine_id:
+            self._stack.claim(self._engine_id, self.device)
         self._answered = True
         engine_id, boots, seconds = reply.header or ("", None, None)
         bindings = tuple(varbind(name, value) for name, value in v2c.apiPDU.get_varbinds(reply.pdu))

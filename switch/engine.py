@@ -140,21 +140,29 @@ class SnmpStack:
         self._channels = {sender: other for sender, other in self._channels.items() if other is not channel}
         self._owners = {engine_id: owner for engine_id, owner in self._owners.items() if owner != channel.device}
 
-    def claim(self, engine_id: str, device: str) -> None:
-        """Note that ``device`` answers with ``engine_id``.
+    def check_unclaimed(self, engine_id: str, device: str) -> None:
+        """Check that no other device has proven ``engine_id`` to be its own.
 
         Raises:
-            SharedEngineIdError: another device of this process does, too.
+            SharedEngineIdError: another device of this process has.
         """
-        owner = self._owners.setdefault(engine_id, device)
+        owner = self._owners.get(engine_id, device)
         if owner != device:
             raise SharedEngineIdError(
                 f"{device} and {owner} both answer with SNMP engine id {engine_id}; a copied configuration? "
                 f"Give each device its own engine id: neither's boots nor identity can be told apart"
             )
 
+    def claim(self, engine_id: str, device: str) -> None:
+        """Note that ``device`` answered with ``engine_id`` and could authenticate; a discovery alone proves nothing."""
+        self._owners.setdefault(engine_id, device)
+
     def add_user(self, engine_id: str, security: UserSecurity) -> None:
-        """Make the keys of a user for one agent: localized to its engine id (RFC 3414, section 2.6)."""
+        """Make the keys of a user for one agent: localized to its engine id (RFC 3414, section 2.6).
+
+        Raises:
+            PySnmpError: the library does not accept the engine id.
+        """
         config.add_v3_user(
             self.engine,
             security.user,

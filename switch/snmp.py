@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from protos.reading import Missing
 from switch.bindings import Bindings, Unresolved, bind
@@ -152,11 +153,7 @@ class SnmpSwitch:
         return Row(row.if_name, row.if_name, row.if_index) if row.if_index == chosen else None
 
     def _in_doubt(self, look: Look, entry: Entry | None) -> bool:
-        """Whether the port must be resolved anew before anything is said of it.
-
-        A walk younger than the refresh period is young enough: whatever replaced the row since then cannot have
-        been counting before the sample's earliest time.
-        """
+        """Whether the port must be resolved anew before anything is said of it."""
         if isinstance(entry, Moved):
             return True
         if isinstance(entry, PortFault):
@@ -228,8 +225,17 @@ class SnmpSwitch:
             look.notes.append(f"port {port!r}: re-created; ifIndex {up[0]} is its row now, {old} an old one")
 
     def _final(self, entry: Entry, port: str, look: Look) -> PortSample | PortFault:
+        """Return what the caller gets of an entry.
+
+        A port that is not up may have a successor since the names were last walked, and the walk itself saw the
+        device as it was up to a refresh period before. So such a sample claims to be true only from then on:
+        until then surely nothing else counted under its name.
+        """
         if isinstance(entry, Moved):
             return PortFault(port, Missing.ABSENT, entry.text, look.started_ns, self._now_ns(), entry.if_index)
+        if isinstance(entry, PortSample) and entry.oper_status != OperStatus.UP:
+            age_ns = entry.first_sent_ns - self._bindings.resolved_ns + self._device.refresh_ns
+            return replace(entry, refresh_ns=max(entry.refresh_ns, age_ns))
         return entry
 
     def _poll(self, look: Look, ports: Sequence[PortSample | PortFault]) -> Poll:

@@ -216,6 +216,12 @@ def test_reboot_in_a_long_gap_shows_though_uptime_and_counters_are_higher() -> N
     assert epochs_of(judge([before, after]))[1] == (1, EpochReason.REBOOT)
 
 
+def test_uptime_a_few_ticks_back_is_jitter_and_no_reboot() -> None:
+    """Two answers milliseconds apart; the agent stamped the later one with the earlier time."""
+    history = judge([sample(0, 1_000, uptime=1_000), sample(0.01, 1_000, uptime=995)])
+    assert epochs_of(history) == [(0, EpochReason.FIRST)]
+
+
 def test_uptime_that_runs_ahead_is_no_evidence() -> None:
     history = judge([sample(0, 1_000, uptime=100), sample(10, 5_000, uptime=900_000)])
     assert epochs_of(history)[1] == (1, EpochReason.UPTIME_INCONSISTENT)

@@ -218,6 +218,27 @@ def test_a_port_that_is_down_and_alone_under_its_name_is_read() -> None:
     assert questions == 1  # the walk is younger than the refresh period, so it is not repeated
 
 
+def test_a_port_that_is_down_claims_no_more_than_the_last_walk_of_the_names_can_vouch_for() -> None:
+    """Its successor may have counted since; the walk saw the device as it was up to a refresh before it."""
+    clock = Clock()
+    agent = agent_of(clock, RecordedPort(5, b"eth5", in_octets=7, oper_status=2), RecordedPort(6, b"eth6"))
+
+    async def story() -> tuple[Poll, Poll, Poll]:
+        switch = switch_of(agent, clock)
+        first = await switch.read_ports(["eth5", "eth6"])
+        clock.ns += 2 * S
+        second = await switch.read_ports(["eth5", "eth6"])
+        clock.ns += 2 * S
+        return first, second, await switch.read_ports(["eth5", "eth6"])
+
+    first, second, third = asyncio.run(story())
+    walked_ns = first.exchanges[0].first_sent_ns
+    assert walked_ns - 3 * S - 10_000_000 <= sample(second, "eth5").earliest_ns <= walked_ns - 3 * S
+    assert sample(second, "eth6").refresh_ns == 3 * S
+    # By then the walk is older than a refresh; a new one follows the reading, and vouches for all of it.
+    assert sample(third, "eth5").refresh_ns == 3 * S
+
+
 # --- case 9
 
 

@@ -364,6 +364,41 @@ def test_an_answer_in_clear_text_to_a_protected_question_is_not_believed(ready: 
     assert poll.faults[0].reason in (Missing.TIMEOUT, Missing.MALFORMED)
 
 
+@pytest.mark.parametrize("engine_id", [b"", b"\x80", b"\x80\x00\x00\x01", b"\x80" * 33, b"\x80" * 200])
+def test_an_impossible_engine_id_from_an_unauthenticated_discovery_is_survived(ready: Any, engine_id: bytes) -> None:
+    async def story(site: Site) -> tuple[Poll, Poll]:
+        site.proxy.answers = lambda _request, answer: [(0, _with_engine_id(answer, engine_id))]
+        forged = await site.switch.read_ports(["eth1"])
+        site.proxy.answers = lambda _request, answer: [(0, answer)]
+        return forged, await site.until_read()
+
+    forged, genuine = run(ready, story, timing=Timing(timeout_ns=S // 4, attempts=1, deadline_ns=5 * S))
+    assert forged.faults[0].reason in (Missing.MALFORMED, Missing.TIMEOUT)
+    assert genuine.samples
+
+
+def _with_engine_id(report: bytes, engine_id: bytes) -> bytes:
+    message, _ = decoder.decode(report, asn1Spec=SNMPv3Message())
+    usm, _ = decoder.decode(bytes(message[2]), asn1Spec=UsmSecurityParameters())
+    usm[0] = engine_id
+    message[2] = encoder.encode(usm)
+    return bytes(encoder.encode(message))
+
+
+def test_a_forged_discovery_does_not_take_anothers_engine_id_away(ready: Any) -> None:
+    """Only who authenticates with an engine id claims it."""
+
+    async def story(site: Site) -> tuple[Poll, Poll]:
+        thief = Site(site.stack, site.proxy, replace(USER, authentication_phrase="no such pass phrase"), QUICK)
+        thief.channel.device = "sw0"
+        denied = await thief.switch.read_ports(["eth1"])
+        return denied, await site.switch.read_ports(["eth1"])
+
+    denied, genuine = run(ready, story)
+    assert denied.faults[0].reason is Missing.DENIED
+    assert genuine.samples
+
+
 class _Forger:
     """Makes an unprotected response with the header of the genuine one."""
 
