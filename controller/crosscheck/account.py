@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -159,17 +160,20 @@ class Account:
     def edge(self, times: Ints, edge: Edge) -> Curve:
         """Return one edge at each time."""
         chain = self._most if edge in (Edge.MOST_END, Edge.MOST_START) else self._least
-        values: Ints = np.zeros(len(times), dtype=np.int64)
-        known = np.zeros(len(times), dtype=bool)
+        upward = edge in (Edge.MOST_END, Edge.LEAST_START)
         segment: Ints = np.zeros(len(times), dtype=np.int64)
         if not chain.envelopes:
+            return Curve(np.zeros(len(times), dtype=np.int64), np.zeros(len(times), dtype=bool), segment)
+        if len(chain.envelopes) == 1:
+            (envelope,) = chain.envelopes
+            values, known = envelope.hi(times) if upward else envelope.lo(times)
             return Curve(values, known, segment)
+        values, known = np.zeros(len(times), dtype=np.int64), np.zeros(len(times), dtype=bool)
         # The least of a start needs a reading after it: between two epochs that is the later one's.
-        side = "left" if edge is Edge.LEAST_START else "right"
+        side: Literal["left", "right"] = "left" if edge is Edge.LEAST_START else "right"
         limits = chain.last_earliest if edge is Edge.LEAST_START else chain.first_latest
-        which = np.searchsorted(np.array(limits, dtype=np.int64), times, side=side)  # type: ignore[call-overload]
-        upward = edge in (Edge.MOST_END, Edge.LEAST_START)
-        for index in np.unique(which):
+        which = np.searchsorted(np.array(limits, dtype=np.int64), times, side=side)
+        for index in np.flatnonzero(np.bincount(which)):
             here = which == index
             envelope = chain.envelopes[index]
             part, part_known = envelope.hi(times[here]) if upward else envelope.lo(times[here])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from controller.crosscheck.model import Assumptions, LinkEvidence, Period
 from controller.crosscheck.observed import Observed, observe
+from controller.crosscheck.plausible import plausible
 from protos.reading import Direction, Observer
 
 
@@ -21,8 +22,12 @@ class Case:
 
     @classmethod
     def of(cls, evidence: LinkEvidence, assumptions: Assumptions, period: Period) -> Case:
-        """Build what each observer's track proves."""
-        seen = {observer: observe(track, period.from_ns) for observer, track in evidence.tracks.items()}
+        """Build what each observer's track proves; one whose bytes and packets do not fit together proves nothing."""
+        length = period.to_ns - period.from_ns
+        seen = {
+            observer: plausible(observe(track, period.from_ns), assumptions.largest_frame_bytes, 0, length)
+            for observer, track in evidence.tracks.items()
+        }
         return cls(evidence, seen, assumptions, period)
 
     @property

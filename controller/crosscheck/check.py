@@ -9,11 +9,13 @@ from controller.crosscheck.cable import difference
 from controller.crosscheck.case import Case
 from controller.crosscheck.coverage import OFF_HOST, Stretches, covered, intersection, share
 from controller.crosscheck.findings import (
+    Gap,
     accusations,
     gap_findings,
     limit_findings,
-    merged_directions,
+    merged_resets,
     reset_findings,
+    unseen,
 )
 from controller.crosscheck.judging import judge
 from controller.crosscheck.laws import LAWS
@@ -27,10 +29,10 @@ from controller.crosscheck.model import (
     Holds,
     KnownWeight,
     LawResult,
+    Limit,
     LimitResult,
     LinkEvidence,
     LinkResult,
-    Period,
     SiteEvidence,
     Unknown,
     Verdict,
@@ -41,7 +43,7 @@ from controller.crosscheck.quantity import bounds
 from controller.crosscheck.verdict import LinkFacts, link_verdict, site_verdict
 from controller.crosscheck.weights import weigh
 from controller.crosscheck.wording import name
-from protos.reading import Observer, TrustDomain
+from protos.reading import Direction, Observer, TrustDomain
 from protos.units import format_duration
 
 
@@ -50,14 +52,17 @@ class CheckedLink:
     """One link and direction, with what the rest of the site needs from it."""
 
     result: LinkResult
-    findings: tuple[Finding, ...]
+    accusations: tuple[Finding, ...]
+    gaps: tuple[Gap, ...]
+    resets: tuple[Finding, ...]
     evidence_from_ns: int | None
 
 
 def crosscheck(evidence: SiteEvidence) -> CrossCheck:
     """Test everything the observers of a site say about a period against each other and against the limits.
 
-    1. Each link and direction by itself (:func:`check_link`).
+    1. Node by node and direction by direction: each limit on the sum of the node's links, each link by itself
+       (:func:`check_link`). Only one node's readings are worked on at a time.
     2. Each switch port: bytes on one that no one declared are an undeclared path.
     3. Each known weight that was sent within the period: every observer must show it.
     4. The start of evidence: from when on all links have off-host evidence; windows are clipped to it.
@@ -66,53 +71,73 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
     Pure: no clock, no file, no socket; the same evidence gives the same result.
     """
     period = evidence.period
-    checked = [check_link(link, evidence) for link in evidence.links]
+    checked: dict[int, CheckedLink] = {}
+    found: list[Finding] = []
+    for indices in _by_node(evidence.links):
+        cases = [Case.of(evidence.links[index], evidence.assumptions, period) for index in indices]
+        starts = [start for start in (_evidence_from(case) for case in cases) if start is not None]
+        limits = tuple(judge_limit(limit, cases, max(starts, default=period.from_ns)) for limit in _limits_of(cases))
+        found += limit_findings(cases, limits)
+        for index, case in zip(indices, cases, strict=True):
+            checked[index] = check_link(case, limits, inventory_checked=evidence.inventory_checked)
+    in_order = [checked[index] for index in range(len(evidence.links))]
     ports = tuple(weigh_port(port, period) for port in evidence.ports)
-    port_findings = [
-        replace(found, from_ns=period.from_ns, to_ns=period.to_ns)
-        for found in (undeclared(port) for port in ports)
-        if found is not None
+    about_ports = [
+        replace(finding, from_ns=period.from_ns, to_ns=period.to_ns)
+        for finding in (undeclared(port) for port in ports)
+        if finding is not None
     ]
-    starts = [one.evidence_from_ns for one in checked if one.evidence_from_ns is not None]
     verdict = site_verdict(
-        [one.result.verdict for one in checked],
-        bytes_on_undeclared_port=any(found.certain for found in port_findings),
-        ports_clean=not port_findings,
+        [one.result.verdict for one in in_order],
+        bytes_on_undeclared_port=any(finding.certain for finding in about_ports),
+        ports_clean=not about_ports,
     )
-    findings = [*port_findings, *(found for one in checked for found in one.findings)]
+    findings = [
+        *about_ports,
+        *(finding for one in in_order for finding in one.accusations),
+        *found,
+        *gap_findings(gap for one in in_order for gap in one.gaps),
+        *merged_resets(finding for one in in_order for finding in one.resets),
+    ]
     return CrossCheck(
         site=evidence.site,
         period=period,
-        evidence_from_ns=max(starts, default=None),
+        evidence_from_ns=max(
+            (one.evidence_from_ns for one in in_order if one.evidence_from_ns is not None), default=None
+        ),
         assumptions=evidence.assumptions,
-        links=tuple(one.result for one in checked),
+        links=tuple(one.result for one in in_order),
         ports=ports,
-        findings=tuple(sorted(merged_directions(findings), key=lambda found: not found.certain)),
+        findings=tuple(sorted(findings, key=lambda finding: not finding.certain)),
         verdict=verdict,
         known_weights=tuple(_weights(evidence)),
     )
 
 
-def check_link(evidence: LinkEvidence, site: SiteEvidence) -> CheckedLink:
+def _by_node(links: Sequence[LinkEvidence]) -> list[list[int]]:
+    """Return the indices of the links of each node and direction."""
+    groups: dict[tuple[str, Direction], list[int]] = {}
+    for index, link in enumerate(links):
+        groups.setdefault((link.node, link.direction), []).append(index)
+    return list(groups.values())
+
+
+def _limits_of(cases: Sequence[Case]) -> list[Limit]:
+    return list(dict.fromkeys(limit for case in cases for limit in case.evidence.limits))
+
+
+def check_link(case: Case, limits: tuple[LimitResult, ...], *, inventory_checked: bool) -> CheckedLink:
     """Cross-check one link and direction.
 
-    1. What each observer's readings prove: envelopes over all its epochs, in one framing; an observer that
-       contradicts itself proves nothing and says so.
-    2. Each observer's certain interval of bytes in the period, and the interval that holds with f liars.
-    3. Every law over all start and end times; broken ones accuse (:func:`findings.accusations`).
-    4. Every limit over all sliding windows from the start of evidence on.
-    5. Coverage, gaps with who was not looking, counter epochs.
-    6. The verdict by its table, and what would decide it if it is inconclusive.
+    1. Each observer's certain interval of bytes in the period, and the interval that holds with f liars.
+    2. Every law over all start and end times; broken ones accuse (:func:`findings.accusations`).
+    3. Coverage, gaps with who was not looking, counter epochs.
+    4. The verdict by its table, with the limits of the link's node, and what would decide it if it is inconclusive.
     """
-    period, assumptions = site.period, site.assumptions
-    case = Case.of(evidence, assumptions, period)
-    seen = case.seen
+    evidence, period, assumptions, seen = case.evidence, case.period, case.assumptions, case.seen
     intervals = {observer: ByteInterval(*bounds(one.bytes, 0, case.length)) for observer, one in seen.items()}
     laws = tuple(judge(law, case) for law in LAWS[evidence.direction])
     looked = {observer: _looked(one, assumptions) for observer, one in seen.items()}
-    evidence_from = _evidence_from(seen, period)
-    start = max(period.from_ns, evidence_from or period.from_ns)
-    limits = tuple(judge_limit(limit, case, start) for limit in evidence.limits)
     both = _covered_by_all(looked, evidence.tracks)
     coverage = share(both, period.from_ns, period.to_ns)
     facts = LinkFacts(
@@ -122,7 +147,7 @@ def check_link(evidence: LinkEvidence, site: SiteEvidence) -> CheckedLink:
         laws_tested=all(law.unknown_because in (None, Unknown.BY_DESIGN) for law in laws),
         consistent=not any(one.problems for one in seen.values()),
         covered=coverage >= assumptions.required_coverage,
-        inventory_checked=site.inventory_checked,
+        inventory_checked=inventory_checked,
     )
     verdict = link_verdict(facts)
     result = LinkResult(
@@ -140,16 +165,18 @@ def check_link(evidence: LinkEvidence, site: SiteEvidence) -> CheckedLink:
         agreed=agreed(_on_the_cable(intervals, case), assumptions.liars),
         epochs={observer: one.counted.epoch_count for observer, one in seen.items()},
     )
-    found = [
-        *accusations(case, laws),
-        *limit_findings(evidence, limits),
-        *gap_findings(case, looked),
-        *reset_findings(case),
-    ]
-    return CheckedLink(result, tuple(found), evidence_from)
+    return CheckedLink(
+        result=result,
+        accusations=tuple(accusations(case, laws)),
+        gaps=tuple(unseen(case, looked)),
+        resets=tuple(reset_findings(case)),
+        evidence_from_ns=_evidence_from(case),
+    )
 
 
 def _looked(one: Observed, assumptions: Assumptions) -> Stretches:
+    if not one.usable:
+        return ()
     void = frozenset(wrong.epoch for wrong in one.counted.contradictions)
     return covered(one.track, void, assumptions.largest_gap_ns)
 
@@ -165,13 +192,13 @@ def _covered_by_all(looked: Mapping[Observer, Stretches], tracks: Mapping[Observ
     return both
 
 
-def _evidence_from(seen: Mapping[Observer, Observed], period: Period) -> int | None:
+def _evidence_from(case: Case) -> int | None:
     """Return from when on all off-host observers have evidence; None if one of them never has."""
-    firsts = [one.counted.first_latest for observer, one in seen.items() if observer in OFF_HOST]
+    firsts = [one.counted.first_latest for observer, one in case.seen.items() if observer in OFF_HOST]
     if not firsts or None in firsts:
         return None
-    latest = max(first for first in firsts if first is not None) + period.from_ns
-    return min(max(latest, period.from_ns), period.to_ns)
+    latest = max(first for first in firsts if first is not None) + case.origin
+    return min(max(latest, case.period.from_ns), case.period.to_ns)
 
 
 def _on_the_cable(intervals: Mapping[Observer, ByteInterval], case: Case) -> dict[TrustDomain, ByteInterval]:

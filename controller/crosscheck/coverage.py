@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from controller.crosscheck.model import Silence, Track
-from controller.crosscheck.wording import name, stretch
 from protos.reading import Observer
 
 Stretches = tuple[tuple[int, int], ...]
@@ -113,8 +112,3 @@ def why(silences: Sequence[Silence], gap: tuple[int, int]) -> str:
         return "nothing recorded says why"
     reason = WHO.get(best.who, best.who)
     return f"{reason} ({best.who}): {best.text}" if best.text else f"{reason} ({best.who})"
-
-
-def gap_text(observer: Observer, link: str, gap: tuple[int, int], reason: str, most: str) -> str:
-    """Return the sentence about one gap."""
-    return f"{name(observer)} of {link} gave no usable evidence {stretch(*gap)}: {reason}; {most}"

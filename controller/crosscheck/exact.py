@@ -26,10 +26,10 @@ SAFE = 1 << 61
 
 
 def largest_magnitude(values: Ints) -> int:
-    """Return the largest absolute value in ``values``, 0 if it is empty."""
+    """Return a number not below the largest absolute value in ``values``, 0 if it is empty."""
     if values.size == 0:
         return 0
-    return max(abs(int(values.max())), abs(int(values.min())))
+    return max(int(values.max()), -int(values.min()))
 
 
 def whole(values: Iterable[int] | Sequence[int]) -> Ints:
@@ -92,6 +92,11 @@ class Rate:
         """Return the rate of ``bytes_per_s``."""
         exact = Fraction(bytes_per_s) / NS_PER_S
         return cls(exact.numerator, exact.denominator)
+
+    @property
+    def fraction(self) -> Fraction:
+        """Bytes per nanosecond."""
+        return Fraction(self.bytes, self.ns)
 
     def in_ns(self, ns: int) -> int:
         """Return the whole bytes that pass in ``ns``, rounded down."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from controller.crosscheck.case import Case
-from controller.crosscheck.coverage import Stretches, gap_text, gaps, why
+from controller.crosscheck.coverage import Stretches, gaps, why
 from controller.crosscheck.laws import LAWS, Law
 from controller.crosscheck.liars import DOMAIN_NAMES, UNDECIDABLE, Conflict, explanations, host_alone, told
-from controller.crosscheck.model import Finding, FindingKind, Holds, LawResult, LimitResult, LinkEvidence
+from controller.crosscheck.model import Finding, FindingKind, Holds, LawResult, LimitResult
 from controller.crosscheck.quantity import bounds
-from controller.crosscheck.wording import moment, name, size
+from controller.crosscheck.wording import moment, name, size, stretch
 from protos.reading import Direction, Observer, TrustDomain
 
 
@@ -55,6 +55,7 @@ def accusations(case: Case, laws: Sequence[LawResult]) -> list[Finding]:
             certain=True,
             text=text,
             link=evidence.link,
+            node=evidence.node,
             direction=evidence.direction,
             bytes_at_least=worst.gap_at_least_bytes,
             from_ns=worst.from_ns,
@@ -71,9 +72,12 @@ def _under(broken: Sequence[tuple[Law, LawResult]]) -> str:
     return f"If nobody reports more than there was, {names} {'reports' if len(less) == 1 else 'report'} less"
 
 
-def limit_findings(evidence: LinkEvidence, results: Iterable[LimitResult]) -> list[Finding]:
-    """Return a finding for each limit that is exceeded, or not proven kept."""
+def limit_findings(cases: Sequence[Case], results: Iterable[LimitResult]) -> list[Finding]:
+    """Return a finding for each limit of a node and direction that is exceeded, or not proven kept."""
     found = []
+    evidence = cases[0].evidence
+    alone = len(cases) == 1
+    where = evidence.link if alone else f"{evidence.node} ({len(cases)} links)"
     for result in results:
         if result.holds is Holds.YES:
             continue
@@ -83,8 +87,9 @@ def limit_findings(evidence: LinkEvidence, results: Iterable[LimitResult]) -> li
             Finding(
                 kind=FindingKind.LIMIT_EXCEEDED if certain else FindingKind.LIMIT_POSSIBLY_EXCEEDED,
                 certain=certain,
-                text=f"{evidence.link} {evidence.direction.value}: {result.text}",
-                link=evidence.link,
+                text=f"{where} {evidence.direction.value}: limit {result.text}",
+                link=evidence.link if alone else None,
+                node=evidence.node,
                 direction=evidence.direction,
                 bytes_at_least=max(0, result.worst_at_least_bytes - result.limit.bytes) if certain else None,
                 from_ns=from_ns,
@@ -94,37 +99,66 @@ def limit_findings(evidence: LinkEvidence, results: Iterable[LimitResult]) -> li
     return found
 
 
-def gap_findings(case: Case, looked: Mapping[Observer, Stretches]) -> list[Finding]:
-    """Return a finding for each stretch longer than the largest gap in which an observer was not looking.
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch longer than the largest gap in which an observer was not looking, and the most that passed in it."""
 
-    Each says who was not looking and the most that can have passed, from what the observer showed before and after
+    link: str
+    node: str
+    observer: Observer
+    from_ns: int
+    to_ns: int
+    reason: str
+    direction: Direction
+    most: int | None
+
+
+def unseen(case: Case, looked: Mapping[Observer, Stretches]) -> list[Gap]:
+    """Return every gap of one link and direction.
+
+    Each says who was not looking, and the most that can have passed, from what the observer showed before and after
     or from its line rate.
     """
     found = []
-    evidence = case.evidence
     for observer, stretches in looked.items():
-        for gap in gaps(stretches, case.period.from_ns, case.period.to_ns):
-            if gap[1] - gap[0] <= case.assumptions.largest_gap_ns:
+        one = case.seen[observer]
+        for start, end in gaps(stretches, case.period.from_ns, case.period.to_ns):
+            if end - start <= case.assumptions.largest_gap_ns:
                 continue
-            one = case.seen[observer]
-            most = bounds(one.bytes, gap[0] - case.origin, gap[1] - case.origin)[1] if one.usable else None
-            passed = "what passed is not bounded" if most is None else f"at most {size(most)} passed"
-            reason = why(one.track.looked, gap)
+            most = bounds(one.bytes, start - case.origin, end - case.origin)[1] if one.usable else None
+            reason = why(one.track.looked, (start, end))
             if not one.usable and one.problems:
                 reason = one.problems[0]
-            text = gap_text(observer, evidence.link, gap, reason, passed)
-            found.append(
-                Finding(
-                    FindingKind.COVERAGE_GAP,
-                    certain=False,
-                    text=text,
-                    link=evidence.link,
-                    direction=evidence.direction,
-                    from_ns=gap[0],
-                    to_ns=gap[1],
-                )
-            )
+            link, node = case.evidence.link, case.evidence.node
+            found.append(Gap(link, node, observer, start, end, reason, case.direction, most))
     return found
+
+
+def gap_findings(found: Iterable[Gap]) -> list[Finding]:
+    """Return a finding for each gap, both directions of a link together where both were unseen."""
+    groups: dict[tuple[str, Observer, int, int, str], list[Gap]] = {}
+    for gap in found:
+        groups.setdefault((gap.link, gap.observer, gap.from_ns, gap.to_ns, gap.reason), []).append(gap)
+    findings = []
+    for (link, observer, start, end, reason), group in groups.items():
+        passed = ", ".join(
+            f"{gap.direction.value}: " + ("not bounded" if gap.most is None else f"at most {size(gap.most)}")
+            for gap in group
+        )
+        text = f"{name(observer)} of {link} gave no usable evidence {stretch(start, end)}: {reason}; passed, {passed}"
+        findings.append(
+            Finding(
+                FindingKind.COVERAGE_GAP,
+                certain=False,
+                text=text,
+                link=link,
+                node=group[0].node,
+                direction=group[0].direction if len(group) == 1 else None,
+                from_ns=start,
+                to_ns=end,
+            )
+        )
+    return findings
 
 
 def reset_findings(case: Case) -> list[Finding]:
@@ -149,6 +183,7 @@ def reset_findings(case: Case) -> list[Finding]:
                     certain=False,
                     text=text,
                     link=evidence.link,
+                    node=evidence.node,
                     direction=evidence.direction,
                     from_ns=firsts[epoch][0],
                     to_ns=began,
@@ -157,13 +192,10 @@ def reset_findings(case: Case) -> list[Finding]:
     return found
 
 
-def merged_directions(found: Iterable[Finding]) -> list[Finding]:
-    """Return the findings with those that say the same about both directions of a link made one."""
-    kept: dict[tuple[object, ...], Finding] = {}
+def merged_resets(found: Iterable[Finding]) -> list[Finding]:
+    """Return findings about restarts with those that say the same about both directions of a link made one."""
+    kept: dict[tuple[str | None, str], Finding] = {}
     for finding in found:
-        key = (finding.kind, finding.link, finding.text, finding.from_ns, finding.to_ns)
-        if finding.kind in (FindingKind.COVERAGE_GAP, FindingKind.COUNTER_RESET) and key in kept:
-            kept[key] = replace(kept[key], direction=None)
-        else:
-            kept[key if finding.direction is None or key not in kept else (*key, finding.direction)] = finding
+        key = (finding.link, finding.text)
+        kept[key] = replace(kept[key], direction=None) if key in kept else finding
     return list(kept.values())

@@ -154,6 +154,7 @@ def _finding(finding: Finding) -> dict[str, Json]:
     return {
         "kind": finding.kind.value,
         "link": finding.link,
+        "node": finding.node,
         "direction": None if finding.direction is None else finding.direction.value,
         "switch": finding.switch,
         "port": finding.port,

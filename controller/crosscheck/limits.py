@@ -1,25 +1,64 @@
 """Whether a limit was kept, over every sliding window, with up to f of the trust domains lying.
 
-A limit is exceeded for certain when at least f + 1 domains each prove an excess, one of them off the host: at least
-one of them is honest. It is proven kept when at least f + 1 domains each prove that. The host's word counts where it
-can only be true, or against itself: what it says it sent bounds what left, and is an admission; what it says it
-received passed the cable, but does not bound what was sent to it.
+A limit is a node's, in one direction: a node with several links has their sum limited.
+
+It is exceeded for certain when at least f + 1 domains each prove an excess, one of them off the host: at least one
+of them is honest. It is proven kept when at least f + 1 domains each prove that. The host's word counts where it can
+only be true, or against itself: what it says it sent bounds what left, and is an admission; what it says it received
+passed the cable, but does not bound what was sent to it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from controller.crosscheck.cable import difference
 from controller.crosscheck.case import Case
+from controller.crosscheck.exact import Line, Rate
 from controller.crosscheck.liars import DOMAIN_NAMES
 from controller.crosscheck.model import Holds, Limit, LimitResult, Track
-from controller.crosscheck.observed import Observed
+from controller.crosscheck.quantity import Combination, Quantity
 from controller.crosscheck.windows import certain_excess, fullest
 from controller.crosscheck.wording import moment, size, verb
 from protos.reading import Direction, Observer, TrustDomain
 from protos.units import format_bytes, format_duration, format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What one kind of observer counts of a node, all its links together.
+
+    ``complete`` says whether it gave evidence on every link: only then is there a most.
+    """
+
+    observer: Observer
+    bytes: Quantity
+    complete: bool
+
+
+def scales(cases: Sequence[Case]) -> list[Scale]:
+    """Return every observer's count of a node's links, summed."""
+    found = []
+    for observer in Observer:
+        usable = [case.seen[observer] for case in cases if observer in case.seen and case.seen[observer].usable]
+        if not usable:
+            continue
+        total = usable[0].bytes
+        if len(usable) > 1:
+            total = Combination([(1, one.bytes) for one in usable], _together([one.bytes.line for one in usable]))
+        found.append(Scale(observer, total, len(usable) == len(cases)))
+    return found
+
+
+def _together(lines: Sequence[Line | None]) -> Line | None:
+    """Return what several lines carry together; None if one of them is unknown."""
+    known = [line for line in lines if line is not None]
+    if len(known) < len(lines):
+        return None
+    rate = sum((line.rate.fraction for line in known), start=known[0].rate.fraction * 0)
+    return Line(Rate(rate.numerator, rate.denominator), sum(line.step for line in known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +78,34 @@ class Witness:
     text: str = ""
 
 
-def witness(one: Observed, limit: Limit, case: Case, from_ns: int) -> Witness:
+def witness(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> Witness:
     """Return what one observer proves about a limit from ``from_ns`` (of the timeline) to the end of the period.
 
-    1. What it counts can differ from what passed the cable (:mod:`controller.crosscheck.cable`).
+    1. What it counts can differ from what passed the cables (:mod:`controller.crosscheck.cable`).
     2. Above: the fullest window it can have counted, plus that difference.
     3. Below: pairs of readings that leave no other possibility, less that difference.
     """
-    apart = difference(one.observer, case, limit.window_ns)
-    admitted = one.observer is Observer.HOST and case.direction is Direction.EGRESS
-    below = apart.above if admitted else apart.below
-    start, end = from_ns - case.origin, case.length
-    full = fullest(one.bytes, limit.window_ns, start, end)
-    most = None if full.most is None or apart.above is None else full.most + apart.above
-    excess = None if below is None else certain_excess(one.bytes, limit.window_ns, limit.bytes + below, start, end)
-    # An admission proves an excess, but what was dropped on the way did not pass the cable.
-    least = 0 if apart.below is None else max(0, full.least - apart.below)
-    least_from: int | None = full.least_from_ns + case.origin
+    apart = [difference(scale.observer, case, limit.window_ns) for case in cases]
+    above = _sum([one.above for one in apart]) if scale.complete else None
+    passed = _sum([one.below for one in apart])
+    # What a host says it sent is an admission, even if some of it was dropped on the way to the cable.
+    admitted = scale.observer is Observer.HOST and cases[0].direction is Direction.EGRESS
+    below = _sum([one.above for one in apart]) if admitted else passed
+    origin, start, end = cases[0].origin, from_ns - cases[0].origin, cases[0].length
+    full = fullest(scale.bytes, limit.window_ns, start, end)
+    most = None if full.most is None or above is None else full.most + above
+    excess = None if below is None else certain_excess(scale.bytes, limit.window_ns, limit.bytes + below, start, end)
+    least = 0 if passed is None else max(0, full.least - passed)
+    least_from: int | None = full.least_from_ns + origin
+    domain = scale.observer.trust_domain
     text = ""
-    if excess is not None and below is not None:
-        within = f"{format_duration(excess.to_ns - excess.from_ns)} from {moment(excess.from_ns + case.origin)}"
-        text = (
-            f"{DOMAIN_NAMES[one.observer.trust_domain]} counted at least {size(excess.bytes)} too much in the {within}"
-        )
-        if apart.below is not None and excess.in_one_window - apart.below > least:
-            least, least_from = excess.in_one_window - apart.below, None
+    if excess is not None:
+        within = f"{format_duration(excess.to_ns - excess.from_ns)} from {moment(excess.from_ns + origin)}"
+        text = f"{DOMAIN_NAMES[domain]} counted at least {size(excess.bytes)} too much in the {within}"
+        if passed is not None and excess.in_one_window - passed > least:
+            least, least_from = excess.in_one_window - passed, None
     return Witness(
-        domain=one.observer.trust_domain,
+        domain=domain,
         exceeds=excess is not None,
         keeps=most is not None and most <= limit.bytes,
         least=least,
@@ -75,16 +115,21 @@ def witness(one: Observed, limit: Limit, case: Case, from_ns: int) -> Witness:
     )
 
 
-def judge_limit(limit: Limit, case: Case, from_ns: int) -> LimitResult:
-    """Judge one limit on one link and direction from ``from_ns`` (of the timeline) to the end of the period.
+def _sum(parts: Sequence[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
-    1. Each observer is a witness; a domain proves what any of its observers proves.
+
+def judge_limit(limit: Limit, cases: Sequence[Case], from_ns: int) -> LimitResult:
+    """Judge one limit of one node and direction from ``from_ns`` (of the timeline) to the end of the period.
+
+    1. Each observer is a witness of the sum over the node's links; a domain proves what any of its observers proves.
     2. Exceeded: f + 1 domains, at least one off the host. Kept: f + 1 domains.
     3. The fullest window: at least the (f+1)-th largest of the domains' leasts, at most the (f+1)-th smallest of
        their mosts (bounds.md 13).
     """
-    needed = case.assumptions.liars + 1
-    witnesses = [witness(one, limit, case, from_ns) for one in case.seen.values() if one.usable]
+    needed = cases[0].assumptions.liars + 1
+    witnesses = [witness(scale, limit, cases, from_ns) for scale in scales(cases)]
     domains: dict[TrustDomain, list[Witness]] = {}
     for one in witnesses:
         domains.setdefault(one.domain, []).append(one)
@@ -98,7 +143,7 @@ def judge_limit(limit: Limit, case: Case, from_ns: int) -> LimitResult:
     least, least_from = (vouched.least, vouched.least_from_ns) if vouched is not None else (0, None)
     most = mosts[needed - 1] if len(mosts) >= needed else None
     length = format_duration(limit.window_ns)
-    rule = f"at most {format_bytes(limit.bytes)} {verb(case.direction)} in any {length}"
+    rule = f"at most {format_bytes(limit.bytes)} {verb(cases[0].direction)} in any {length}"
     if len(exceeded_by) >= needed and exceeded_by != (TrustDomain.HOST,):
         least, least_from = max((least, least_from), (limit.bytes + 1, None), key=lambda pair: pair[0])
         where = f"from {moment(least_from)}" if least_from is not None else f"(one of several {length} that share it)"
@@ -109,22 +154,25 @@ def judge_limit(limit: Limit, case: Case, from_ns: int) -> LimitResult:
         text = f"kept ({rule}): no window can have held more than {size(most or 0)}"
         return LimitResult(limit, Holds.YES, least, most, least_from, text, exceeded_by, kept_by)
     open_result = LimitResult(limit, Holds.UNKNOWN, least, most, least_from, "", exceeded_by, kept_by)
-    return replace(open_result, text=f"not proven kept ({rule}): {_undecided(open_result, case, len(domains))}")
+    return replace(open_result, text=f"not proven kept ({rule}): {_undecided(open_result, cases, len(domains))}")
 
 
-def _undecided(result: LimitResult, case: Case, domains: int) -> str:
+def _undecided(result: LimitResult, cases: Sequence[Case], domains: int) -> str:
     """Return why a limit is neither proven kept nor exceeded, and what could be proven."""
     most, exceeded_by, kept_by = result.worst_at_most_bytes, result.exceeded_by, result.kept_by
-    needed = case.assumptions.liars + 1
-    if domains < needed:
-        return f"{domains} trust domains gave evidence, {needed} are needed with {case.assumptions.liars} liars assumed"
+    liars = cases[0].assumptions.liars
+    if domains <= liars:
+        return f"{domains} trust domains gave evidence, {liars + 1} are needed with {liars} liars assumed"
     parts = ["nothing bounds the fullest window" if most is None else f"the fullest window can have held {size(most)}"]
     if exceeded_by:
         parts.append("an excess is proven only by " + ", ".join(DOMAIN_NAMES[domain] for domain in exceeded_by))
     if kept_by:
         parts.append("that it was kept is proven only by " + ", ".join(DOMAIN_NAMES[domain] for domain in kept_by))
     reachable = [
-        _provable_rate(one.track, result.limit) for one in case.seen.values() if one.observer is not Observer.HOST
+        _provable_rate(one.track, result.limit)
+        for case in cases
+        for one in case.seen.values()
+        if one.observer is not Observer.HOST
     ]
     rates = [rate for rate in reachable if rate is not None]
     if rates:

@@ -261,6 +261,8 @@ class LawResult:
 class Finding:
     """One thing seen, with what it rests on. ``port`` is set instead of ``link`` for switch ports.
 
+    A limit of a node with several links is about their sum: ``node`` is set, ``link`` is not.
+
     ``certain`` means proof that leaves no honest explanation; gaps and resets accuse nobody and never are.
     """
 
@@ -271,6 +273,7 @@ class Finding:
     direction: Direction | None = None
     switch: str | None = None
     port: str | None = None
+    node: str | None = None
     bytes_at_least: int | None = None
     from_ns: int | None = None
     to_ns: int | None = None
@@ -279,7 +282,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LimitResult:
-    """One limit on one link and direction, over every sliding window.
+    """One limit on the node of a link, in its direction, over every sliding window: the sum over the node's links.
 
     ``worst_at_least_bytes`` is the most any window certainly held, ``worst_at_most_bytes`` the most any
     can have held; the window is ``(worst_from_ns, worst_from_ns + window]`` of the former, if any.

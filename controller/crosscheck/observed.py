@@ -91,7 +91,8 @@ def observe(track: Track, origin: int) -> Observed:
     packets = _account(same, track, origin, None, packets=True) if has_packets else None
     drops = _account(list(track.drop_packets), track, origin, None) if track.drop_packets else None
     problems += [str(wrong) for wrong in counted.contradictions]
-    problems += [f"packets: {wrong}" for wrong in (packets.contradictions if packets else ())]
+    for what, account in (("packets", packets), ("drops", drops)):
+        problems += [f"{what}: {wrong}" for wrong in (account.contradictions if account else ())]
     return Observed(
         observer=track.observer,
         track=track,

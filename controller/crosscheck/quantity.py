@@ -153,9 +153,12 @@ class Combination:
         values: Ints = np.zeros(len(times), dtype=np.int64)
         known = np.ones(len(times), dtype=bool)
         segment: Ints = np.zeros(len(times), dtype=np.int64)
+        first = True
         for factor, quantity in self._terms:
             curve = quantity.edge(times, edge if factor > 0 else edge.of_subtracted)
-            values = add(values, scale(curve.values, factor))
+            scaled = scale(curve.values, factor)
+            values = scaled if first else add(values, scaled)
+            first = False
             known &= curve.known
             segment = segment + curve.segment
         divide = divide_up if edge.rounds_up else divide_down
