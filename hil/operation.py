@@ -149,6 +149,11 @@ class Operation:
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
+    def agent_status(self) -> list[dict[str, Any]]:
+        """Return what every agent says of itself."""
+        status: list[dict[str, Any]] = json.loads(self.weighbridge("agents", "status", "--json").stdout)
+        return status
+
     def write_report(self, from_ns: int, to_ns: int, path: Path) -> None:
         """Write the HTML report of a period."""
         self.weighbridge(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.crosscheck.model import Period
@@ -15,13 +14,12 @@ from hil.errors import RigError
 from hil.machine import PROJECT, Machine
 from hil.operation import Operation
 from hil.rig import Rig
-from protos.units import NS_PER_S
 
 # Silence inside a period, before and after the traffic.
-_EDGE_S = 1.0
+EDGE_S = 1.0
 # After a period, until every observer has surely been read past its end: the switch's refresh period (3.5 s), a poll
 # interval and the poll itself (1 s each). What the next period begins with is then known exactly.
-_SETTLE_S = 6.0
+SETTLE_S = 6.0
 _GENERATOR_GRACE_S = 30.0
 
 _FRONT_END, _SECOND_NET_FRONT_END = "fe", "10.77.1.100"
@@ -94,35 +92,27 @@ def _start(machine: Machine, generator: Generator) -> subprocess.Popen[str]:
     return machine.popen(argv, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def play(operation: Operation, generators: Sequence[Generator], *, during: Callable[[], None] | None = None) -> Period:
+def play(operation: Operation, generators: Sequence[Generator], *, edge_s: float = EDGE_S) -> Period:
     """Run generators between two silences and return the period, all of it read by every observer.
 
-    1. A second of silence, the first instant of which begins the period.
-    2. The generators, until those that end by themselves have ended; ``during`` runs beside them.
-    3. A second of silence, which ends the period.
+    1. ``edge_s`` seconds of silence, the first instant of which begins the period.
+    2. The generators, until those that are waited for have ended.
+    3. As much silence, which ends the period.
     4. Wait until every observer has been read past the end.
 
     Raises:
         RigError: a generator failed, or the rig lost frames for want of room.
     """
     begin_ns = operation.now_ns()
-    time.sleep(_EDGE_S)
+    time.sleep(edge_s)
     with running(operation.rig, generators) as processes:
-        if during is not None:
-            during()
         for generator, process in zip(generators, processes, strict=True):
             if generator.waited_for:
                 _, said = process.communicate(timeout=600)
                 if process.returncode != 0:
                     raise RigError(f"{generator.module} in {generator.machine} failed: {said.strip()}")
-    time.sleep(_EDGE_S)
+    time.sleep(edge_s)
     period = Period(begin_ns, operation.now_ns())
     operation.rig.require_lossless()
-    time.sleep(_SETTLE_S)
+    time.sleep(SETTLE_S)
     return period
-
-
-def widened(period: Period, by_s: float) -> Period:
-    """Return the period with as much more at both ends."""
-    by_ns = int(by_s * NS_PER_S)
-    return dataclasses.replace(period, from_ns=period.from_ns - by_ns, to_ns=period.to_ns + by_ns)

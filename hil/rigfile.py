@@ -13,14 +13,12 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from controller import site_yaml
+from controller.errors import SiteFileError
 from hil.errors import RigFileError
 from protos.units import UnitError, parse_duration_ns, parse_rate_bytes_per_s
 
-LARGEST_FILE_BYTES = 1 << 20
 MOST_NODES = 20  # addresses 10.250.0.11-30 are DPUs', 31-50 hosts'
 RIGS = Path(__file__).parent / "rigs"
 
@@ -54,7 +52,7 @@ def _port_name(name: str) -> str:
 
 def _duration(text: str) -> str:
     try:
-        parse_duration_ns(text.removeprefix("-"))
+        parse_duration_ns(text)
     except UnitError as error:
         raise ValueError(str(error)) from error
     return text
@@ -116,7 +114,7 @@ class Agents(_Strict):
     """What the agents are told when they are deployed."""
 
     port: int = Field(default=7443, ge=1, le=65535)
-    clock_offsets: dict[MachineName, Duration] = {}  # node name -> added to its agents' clock; may be negative
+    clock_offsets: dict[MachineName, Duration] = {}  # node name -> added to its agents' monotonic clocks
 
 
 class Cable(_Strict):
@@ -158,9 +156,7 @@ class RigFile(_Strict):
 
     def clock_offset_ns(self, node: str) -> int:
         """Return what the agents of ``node`` add to their clock, in nanoseconds."""
-        text = self.agents.clock_offsets.get(node, "0s")
-        magnitude = parse_duration_ns(text.removeprefix("-"))
-        return -magnitude if text.startswith("-") else magnitude
+        return parse_duration_ns(self.agents.clock_offsets.get(node, "0s"))
 
 
 def find(name_or_path: str) -> Path:
@@ -180,35 +176,28 @@ def load(path: Path) -> RigFile:
         RigFileError: with file, line, what is wrong and what to do.
     """
     try:
-        if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise RigFileError(path, None, f"larger than {LARGEST_FILE_BYTES} bytes", "Is this a rig file?")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        content = path.read_bytes()
+    except OSError as error:
         known = ", ".join(sorted(file.stem for file in RIGS.glob("*.yaml")))
         remedy = f"Give a path, or the name of a rig that comes with Weighbridge: {known}"
-        raise RigFileError(path, None, f"cannot be read: {error}", remedy) from error
+        raise RigFileError(path, None, f"cannot be read ({error.strerror})", remedy) from error
     try:
-        document = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark is not None else None
-        problem = (error.problem or "not YAML").partition("\n")[0]
-        raise RigFileError(path, line, problem, "Correct the YAML") from error
-    except YAMLError as error:
-        raise RigFileError(path, None, str(error).partition("\n")[0], "Correct the YAML") from error
-    if not isinstance(document, CommentedMap):
-        raise RigFileError(path, 1, "not a mapping of keys", "Start from hil/rigs/demo.yaml")
-    if document.get("kind") == "physical":
+        document = site_yaml.parse(content, path)
+    except SiteFileError as error:
+        texts = (text.replace("site file", "rig file") for text in (error.problem, error.remedy))
+        raise RigFileError(path, error.line, *texts) from error
+    if document.values.get("kind") == "physical":
         remedy = "Use 'kind: emulated'; the same scenarios run there"
-        raise RigFileError(path, _line(document, ("kind",)), "physical rigs cannot be driven yet", remedy)
+        raise RigFileError(path, document.line(("kind",)), "a physical rig cannot be driven yet", remedy)
     try:
-        rig = RigFile.model_validate(_plain(document))
+        rig = RigFile.model_validate(document.values)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = tuple(part for part in first["loc"] if part != "[key]")
         problem, remedy = _explain(first["type"], first["msg"], place)
-        raise RigFileError(path, _line(document, place), problem, remedy) from error
+        raise RigFileError(path, document.line(place), problem, remedy) from error
     for place, problem, remedy in _contradictions(rig):
-        raise RigFileError(path, _line(document, place), problem, remedy)
+        raise RigFileError(path, document.line(place), problem, remedy)
     return rig
 
 
@@ -281,29 +270,3 @@ def _cable_contradictions(rig: RigFile) -> Iterator[tuple[_Place, str, str]]:
             problem = f"interface {cable.interface} of '{cable.node}' already has a cable"
             yield (*place, "interface"), problem, "Use eth1 or a later one"
         ends.add((cable.node, cable.interface))
-
-
-def _plain(value: Any) -> Any:
-    """Return the document as plain dicts and lists; scalars of the round-trip loader are already str, int, ..."""
-    if isinstance(value, CommentedMap):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, CommentedSeq):
-        return [_plain(item) for item in value]
-    if isinstance(value, bool) or value is None:
-        return value
-    return next((kind(value) for kind in (int, float, str) if isinstance(value, kind)), value)
-
-
-def _line(document: CommentedMap, place: _Place) -> int | None:
-    """Return the line (from 1) of the deepest part of ``place`` that is in the file."""
-    node: Any = document
-    line = document.lc.line + 1 if document.lc.line is not None else None
-    for part in place:
-        if isinstance(node, CommentedMap) and part in node:
-            line = node.lc.key(part)[0] + 1
-        elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
-            line = node.lc.item(part)[0] + 1
-        else:
-            break
-        node = node[part]
-    return line

@@ -407,6 +407,7 @@ def serve(supervisor: Supervisor, socket_path: str, *, grace_s: float = 5.0) -> 
     """Run until SIGTERM: start what is enabled, answer requests, restart what ends; then stop everything and return."""
     selector = selectors.DefaultSelector()
     signalled = _wake_on_signals(selector)
+    supervisor.start_enabled()  # before the socket is there: who finds it, finds the services started
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(socket_path)
     Path(socket_path).chmod(0o600)
@@ -423,7 +424,6 @@ def serve(supervisor: Supervisor, socket_path: str, *, grace_s: float = 5.0) -> 
         selector.register(connection.peer, selectors.EVENT_READ, lambda: connection.read(supervisor))
 
     selector.register(listener, selectors.EVENT_READ, accept)
-    supervisor.start_enabled()
     while not signalled.intersection((signal.SIGTERM, signal.SIGINT)):
         _turn(supervisor, selector, None)
     all_stopped: list[bool] = []
