@@ -25,7 +25,7 @@ def render_html(
         evidence: what it looked at; the plots and the gaps are drawn from it.
         generated_ns: UTC time of writing, nanoseconds since 1970.
         version: of Weighbridge.
-        clock_error_ns: most by which the controller's timeline may be off UTC, or None where nothing bounds it.
+        clock_error_ns: most by which the controller's timeline was off its own wall clock; None: never noted.
     """
     here = files("controller.report")
     environment = Environment(

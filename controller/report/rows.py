@@ -92,7 +92,7 @@ def link_order(links: Sequence[LinkResult]) -> list[str]:
 
 def row(result: LinkResult, seen: Seen | None, anchor: str, day_ns: int) -> Row:
     """Return the row of one link and direction; times on another day than ``day_ns`` carry their date."""
-    scale = max([1, *(_known_end(interval) for interval in result.observers.values())])
+    most = max([0, *(_known_end(interval) for interval in result.observers.values())])
     return Row(
         anchor=anchor,
         verdict=result.verdict.value,
@@ -100,7 +100,7 @@ def row(result: LinkResult, seen: Seen | None, anchor: str, day_ns: int) -> Row:
         direction=result.direction.value,
         node=words.shown(result.node),
         pod=words.shown(result.pod),
-        cells=[_cell(observer, result, seen, scale) for observer in Observer],
+        cells=[_cell(observer, result, seen, most) for observer in Observer],
         limits=[_limit_line(limit) for limit in result.limits],
         laws=[_law_line(law, day_ns) for law in result.laws],
         laws_summary=_laws_summary(result.laws),
@@ -116,7 +116,7 @@ def _known_end(interval: ByteInterval) -> int:
     return interval.lower if interval.upper is None else interval.upper
 
 
-def _cell(observer: Observer, result: LinkResult, seen: Seen | None, scale: int) -> Cell:
+def _cell(observer: Observer, result: LinkResult, seen: Seen | None, most: int) -> Cell:
     interval = result.observers.get(observer)
     name, spoken = observer.value, OBSERVER_WORDS[observer]
     if interval is None:
@@ -126,6 +126,7 @@ def _cell(observer: Observer, result: LinkResult, seen: Seen | None, scale: int)
         return Cell(name, spoken, "no readings", "")
     if one is not None and not one.usable:
         return Cell(name, spoken, "contradicts itself", "; ".join(map(words.shown, one.problems)))
+    scale = max(1, most)
     return Cell(
         observer=name,
         words=spoken,
@@ -133,7 +134,7 @@ def _cell(observer: Observer, result: LinkResult, seen: Seen | None, scale: int)
         exact=words.exact_interval(interval.lower, interval.upper),
         start=100 * interval.lower / scale,
         end=100.0 if interval.upper is None else 100 * interval.upper / scale,
-        bar=True,
+        bar=most > 0,
         unbounded=interval.upper is None,
     )
 

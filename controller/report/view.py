@@ -157,9 +157,9 @@ def _facts(result: CrossCheck, evidence: SiteEvidence, clock_error_ns: int | Non
         Fact("Period", words.period(period.from_ns, period.to_ns)),
         Fact(
             "Clock",
-            "its error against UTC is not known"
+            "how far it was off UTC is not known"
             if clock_error_ns is None
-            else f"within {words.lasting(clock_error_ns)} of UTC",
+            else f"within {words.lasting(clock_error_ns)} of the controller's own UTC clock, which is its claim",
         ),
         Fact(
             "Agreed limit",

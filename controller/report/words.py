@@ -63,7 +63,9 @@ def exact(value: int) -> str:
 
 def exact_interval(lower: int, upper: int | None) -> str:
     """Return both ends with every digit."""
-    return f"at least {exact(lower)}, no upper bound" if upper is None else f"{lower:,} to {upper:,} B"
+    if upper is None:
+        return f"at least {exact(lower)}, no upper bound"
+    return exact(lower) if lower == upper else f"{lower:,} to {upper:,} B"
 
 
 def floor_bytes(value: int) -> str:

@@ -41,9 +41,14 @@ REPLIES: Flow = [(5, 115, 18_000)]
 TRAINING: Flow = [(40, 70, 21_300_000)]
 
 
+FRAME = 900
+"""Every frame of these sites has one size, so that bytes and packets agree."""
+
+
 def carried(flow: Flow, at: float) -> int:
-    """Bytes of the flow until ``at`` seconds, with a little management chatter under it."""
-    return int(90 * max(0.0, at + 30)) + int(sum(max(0.0, min(at, end) - start) * rate for start, end, rate in flow))
+    """Frames of the flow until ``at`` seconds, with a little management chatter under it."""
+    chatter = 90 * max(0.0, at + 30)
+    return int((chatter + sum(max(0.0, min(at, end) - start) * rate for start, end, rate in flow)) / FRAME)
 
 
 @dataclass
@@ -75,14 +80,12 @@ def readings(case: Case, observer: Observer, seed: int) -> tuple[Reading, ...]:
         if observer is Observer.SWITCH:
             if at - refreshed >= 3:
                 refreshed = at
-            value, earliest, latest = carried(case.flow, refreshed), at_ns - REFRESH, at_ns + 4_000_000
+            frames, earliest, latest = carried(case.flow, refreshed), at_ns - REFRESH, at_ns + 4_000_000
         elif observer is Observer.HOST:
-            honest = carried(case.flow, at)
-            value = int(honest * case.host_factor) if case.host_factor != 1 else honest
-            earliest, latest = at_ns, at_ns + 9_000_000
+            frames, earliest, latest = int(carried(case.flow, at) * case.host_factor), at_ns, at_ns + 9_000_000
         else:
-            value, earliest, latest = carried(case.flow, at), at_ns, at_ns + 400_000
-        taken.append(Reading(earliest, latest, value + 7_000_000, value // 900))
+            frames, earliest, latest = carried(case.flow, at), at_ns, at_ns + 400_000
+        taken.append(Reading(earliest, latest, 7_000_200 + frames * FRAME, 7_778 + frames))
     return tuple(taken)
 
 
@@ -195,7 +198,9 @@ def with_gaps() -> SiteEvidence:
     restarted = replace(
         host,
         readings=tuple(
-            replace(reading, epoch=1, bytes=reading.bytes % 1_000_000) if index > 70 else reading
+            replace(reading, epoch=1, bytes=reading.bytes - 7_000_200, packets=(reading.packets or 0) - 7_778)
+            if index > 70
+            else reading
             for index, reading in enumerate(host.readings)
         ),
         epoch_reasons={1: "boot id changed from 5b0c to 9e1f"},

@@ -217,7 +217,7 @@ def test_a_link_without_a_bound_is_counted_apart(scenarios: Scenarios) -> None:
         replace(result, links=links), evidence, generated_ns=GENERATED_NS, version="0.1.0", clock_error_ns=None
     )
     assert "For 1 more link and direction no bound can be given." in Page(html).words
-    assert "its error against UTC is not known" in html
+    assert "how far it was off UTC is not known" in html
 
 
 def test_gaps_say_who_was_not_looking_once_for_all_links(scenarios: Scenarios) -> None:
