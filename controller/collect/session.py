@@ -14,6 +14,10 @@ from controller.collect.framechain import FrameChain, ReceivedFrame
 from controller.collect.recorder import Recorder
 from controller.journal import ConflictingEntryError, Kind, NewEntry
 
+LONGEST_SESSION_S = 2_700.0
+"""45 minutes. Agents end a connection after an hour, so that certificates are shown again; here it ends before, in good
+order, between two looks."""
+
 MAX_UNWRITTEN_FRAMES = 1_024
 """Frames in hand that are not on the disk yet; above it nothing more is read from the network."""
 
@@ -36,7 +40,7 @@ class Session:
         self.brought_something = False
 
     async def collect(self, channel: AgentChannel, chain: FrameChain, clocks: Callable[[], Awaitable[None]]) -> None:
-        """Work until the agent ends the stream in good order.
+        """Work until the agent ends the stream in good order, or for :data:`LONGEST_SESSION_S`.
 
         Raises:
             LookFailed: what the agent sent is not what it should be, or its clock does not answer.
@@ -49,9 +53,11 @@ class Session:
         exchanging = asyncio.ensure_future(clocks())
         tasks = {writing, exchanging, asyncio.ensure_future(self._receive(stream, chain))}
         try:
-            going = set(tasks)
-            while {writing, exchanging} <= going:
-                done, going = await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+            going, loop = set(tasks), asyncio.get_running_loop()
+            ends_at = loop.time() + LONGEST_SESSION_S
+            while {writing, exchanging} <= going and loop.time() < ends_at:
+                left_s = ends_at - loop.time()
+                done, going = await asyncio.wait(going, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
         finally:

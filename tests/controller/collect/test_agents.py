@@ -14,7 +14,7 @@ import grpc
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from controller.collect import agents, channel, clocks, pace
+from controller.collect import agents, channel, clocks, pace, session
 from controller.collect.agents import AgentCollector
 from controller.collect.attempts import Look, Reason
 from controller.collect.channel import failure_of
@@ -341,6 +341,24 @@ def test_a_clock_that_goes_backwards_is_malformed(surroundings: Surroundings, ag
     asyncio.run(_collect(surroundings, agent, lambda: len(surroundings.attempts()) >= 1))
     assert _reasons(surroundings) == {Reason.MALFORMED.value}
     assert list(surroundings.journal.entries(kinds=[Kind.CLOCK])) == []
+
+
+def test_a_long_session_is_renewed_without_a_failed_look(
+    surroundings: Surroundings, agent: AgentDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LONGEST_SESSION_S", 0.3)
+    surroundings.enrol(agent)
+
+    async def flow() -> None:
+        for _ in range(60):
+            agent.make_frames(1)
+            await asyncio.sleep(0.02)
+
+    done = lambda: agent.sessions >= 4 and agent.acknowledged == 60  # noqa: E731
+    asyncio.run(_collect(surroundings, agent, done, meanwhile=flow))
+    assert surroundings.frames() == agent.frames
+    assert surroundings.attempts() == []
+    assert surroundings.said.getvalue().count("answers") == 2, "agent and clock, once each"
 
 
 def test_silence_while_reachable_is_said(
