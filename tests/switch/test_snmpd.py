@@ -562,7 +562,8 @@ def test_cost_of_eight_ports_once_a_second(ready: Any, capsys: pytest.CaptureFix
     with capsys.disabled():
         sys.stderr.write(
             f"\n8 ports: {per_poll} varbinds a poll, {bindings / seconds:,.0f} varbinds a CPU-second, "
-            f"{100 * seconds / 20:.1f} % of a core at one poll a second, {octets // 20:,} octets a record (proxy and encoding included)\n"
+            f"{100 * seconds / 20:.1f} % of a core at one poll a second, {octets // 20:,} octets a record "
+            "(proxy and encoding included)\n"
         )
     assert seconds / 20 < 0.5
 
