@@ -241,6 +241,22 @@ def test_create_holds_its_first_entries_and_leaves_only_the_journal(path: Path) 
     assert [file.name for file in path.parent.iterdir()] == ["journal.db"]
 
 
+def test_create_puts_the_file_on_the_disk_before_its_name_and_then_the_name(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, bool]] = []
+    really_fsync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        target = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append(("folder" if target == path.parent else "file", path.exists()))
+        really_fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    Journal.create(path).close()
+    assert synced == [("file", False), ("folder", True)]
+
+
 def test_create_refuses_what_is_there_and_leaves_it_alone(path: Path) -> None:
     path.write_bytes(b"precious")
     with pytest.raises(OperatorError, match="exists already; a journal is never overwritten"):
