@@ -213,7 +213,7 @@ def test_kills_of_either_side_lose_and_double_nothing(bench: Bench) -> None:
         _check_chain(frames, bytes.fromhex(key))
         reasons = {json.loads(e.body)["reason"] for e in journal.entries(kinds=[Kind.ATTEMPT], source="node1-dpu0")}
         assert reasons <= {"unreachable", "connection-refused"}
-        _check_bounds(journal, bench.site, sent)
+        _check_bounds(journal, bench.site, (sent, bench.counters("p0")[1]))
 
 
 def _counted(journal: Journal) -> tuple[int, int]:
@@ -237,7 +237,7 @@ def _check_chain(frames: list[bytes], key: bytes) -> None:
     assert max(frame.agent_start for _, frame in parsed) >= 6, "the agent was started anew five times"
 
 
-def _check_bounds(journal: Journal, site: Site, sent: int) -> None:
+def _check_bounds(journal: Journal, site: Site, sent: tuple[int, int]) -> None:
     """The readings lie on the controller's timeline, go up, and end at what the kernel counted."""
     entries = list(journal.entries(kinds=[Kind.FRAME]))
     period = Period(entries[0].recorded_ns, entries[-1].recorded_ns)
@@ -246,8 +246,10 @@ def _check_bounds(journal: Journal, site: Site, sent: int) -> None:
     track = link.tracks[Observer.DPU_UPLINK]
     assert len(track.readings) == len(entries)
     assert {reading.epoch for reading in track.readings} == {0}, "the agent's restarts did not end the epoch"
-    assert track.readings[-1].bytes == sent
-    assert sent > 5_000_000
+    # What the kernel said just before the last frames and after them; neighbours ask for each other now and then.
+    assert sent[0] <= track.readings[-1].bytes <= sent[1]
+    assert sent[1] - sent[0] < 1_000
+    assert sent[0] > 5_000_000
     for reading, entry in zip(track.readings, entries, strict=True):
         assert reading.earliest_ns <= reading.latest_ns <= entry.recorded_ns
     widths = sorted(reading.latest_ns - reading.earliest_ns for reading in track.readings)
