@@ -56,17 +56,27 @@ def tested(concrete: Sides, seen: tuple[Observed, Observed], from_ns: int, to_ns
 
 
 def _stretches(concrete: Sides, start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """Return the longest stretch of each segment at whose ends everything that is compared is known."""
     events = np.concatenate([concrete.left.events(), concrete.right.events()])
     inside = events[(events > start) & (events < end)]
     times = np.unique(np.concatenate([inside, np.array([start, end], dtype=np.int64)]))
-    left_end, left_start = concrete.left.edge(times, Edge.LEAST_END), concrete.left.edge(times, Edge.LEAST_START)
-    right_end, right_start = concrete.right.edge(times, Edge.MOST_END), concrete.right.edge(times, Edge.MOST_START)
-    can_start, can_end = left_start.known & right_start.known, left_end.known & right_end.known
-    segment = left_end.segment + concrete.left.edge(times, Edge.MOST_END).segment + right_end.segment
+    can_start, can_end = np.ones(len(times), dtype=bool), np.ones(len(times), dtype=bool)
+    segment: Ints = np.zeros(len(times), dtype=np.int64)
+    for quantity, edges in (
+        (concrete.left, tuple(Edge)),
+        (concrete.right, (Edge.MOST_START, Edge.MOST_END)),
+        (concrete.counted, (Edge.LEAST_START, Edge.LEAST_END)),
+    ):
+        for edge in edges:
+            curve = quantity.edge(times, edge)
+            if edge in (Edge.MOST_START, Edge.LEAST_START):
+                can_start &= curve.known
+            else:
+                can_end &= curve.known
+                segment = segment + curve.segment
     stretches = []
     for part in np.unique(segment):
-        starts = times[(segment == part) & can_start]
-        ends = times[(segment == part) & can_end]
+        starts, ends = times[(segment == part) & can_start], times[(segment == part) & can_end]
         if len(starts) and len(ends) and int(starts[0]) < int(ends[-1]):
             stretches.append((int(starts[0]), int(ends[-1])))
     return tuple(stretches)

@@ -115,7 +115,7 @@ class Poller:
             refresh_ns=declared,
             proven_epochs=frozenset(range(len(self.resets) + 1)),
             epoch_starts=starts,
-            epoch_reasons={number: "boot" for number in starts},
+            epoch_reasons=dict.fromkeys(starts, "boot"),
             **more,  # type: ignore[arg-type]
         )
 
@@ -152,7 +152,7 @@ def link(
         observer: usual[observer].read(truth, observer, start, end, rng, drop_packets=none)
         for observer, truth in truths.items()
     }
-    return LinkEvidence(name, name.split("/")[0], "pod-a", direction, tracks, limits)
+    return LinkEvidence(name, name.split("/", maxsplit=1)[0], "pod-a", direction, tracks, limits)
 
 
 def site(

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import random
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from controller.crosscheck.account import Account
 from controller.crosscheck.breach import greatest_breach
-from controller.crosscheck.case import Case
-from controller.crosscheck.check import crosscheck
-from controller.crosscheck.exact import Line, Rate
-from controller.crosscheck.judging import judge
-from controller.crosscheck.laws import LAWS, Law, Sides
-from controller.crosscheck.model import Assumptions, Holds, Period, Track, Unknown
-from controller.crosscheck.quantity import Combination, Steady
-from protos.reading import Direction, Framing, Observer, Reading
+from controller.crosscheck.exact import Rate
+from controller.crosscheck.laws import Sides
+from controller.crosscheck.quantity import Steady
 from tests.controller.crosscheck.oracle import Said
-from tests.controller.crosscheck.scene import MS, S, Poller, Truth, everywhere, link, site, steady
 from tests.controller.crosscheck.test_envelope import account
 
 LAST = 12
