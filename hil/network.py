@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _MANAGEMENT_BRIDGE = "mgmt"
 _OFFLOADS = ("tso", "gso", "gro", "tx", "rxvlan", "txvlan")
 # Matches every frame whatever its length (u32 and flower need bytes to look at): classic BPF "return -1".
 _EVERYTHING = "1,6 0 0 4294967295"
+_LONGEST_REMOVAL_S = 10.0
 _LARGEST_MTU = 65535  # the plant carries what the ends send; only they have an MTU
 
 
@@ -97,10 +99,24 @@ class Network:
             self._connect_if_complete(cable)
 
     def power_lost(self, machine: str) -> None:
-        """Take the carrier from the far ends of a machine's cables."""
-        present = set(interfaces(self._plant))
-        ends = [name for cable in self.plan.cables_of(machine) for name in _ends(cable) if name in present]
-        _ip(self._plant, [f"link set {name} down" for name in ends])
+        """Take the carrier from the other ends of a dead machine's cables, and wait until its own interfaces are gone.
+
+        Raises:
+            RigError: the kernel has not removed them after ten seconds; something else holds the network namespace.
+        """
+        own, others = {self._management_end(machine)}, []
+        for cable in self.plan.cables_of(machine):
+            near, far = _ends(cable)
+            here, there = (near, far) if cable.near.machine == machine else (far, near)
+            own.add(here)
+            others.append(there)
+        deadline = time.monotonic() + _LONGEST_REMOVAL_S
+        while left := own.intersection(present := interfaces(self._plant)):
+            if time.monotonic() > deadline:
+                held = "does a process from outside still hold its network namespace?"
+                raise RigError(f"interfaces of {machine} are still there: {', '.join(sorted(left))}; {held}")
+            time.sleep(0.01)
+        _ip(self._plant, [f"link set {name} down" for name in others if name in present])
 
     def add_cable(self, cable: Cable) -> None:
         """Lay one more cable between running machines; the plan has it already."""
@@ -146,7 +162,7 @@ class Network:
             settings = [word for offload in _OFFLOADS for word in (offload, "off")]
             run(["ethtool", "-K", interface, *settings], namespace=place)
 
-    def _configure(self, machine: MachinePlan, ports: Iterable[Port]) -> None:
+    def _configure(self, machine: MachinePlan, ports: Sequence[Port]) -> None:
         batch = []
         bridges = {port.bridge for port in machine.ports if port.bridge is not None}
         namespace = network_namespace(self.plan.rig, machine.name)
@@ -164,6 +180,11 @@ class Network:
             batch.append(f"link set {port.name} up")
             batch.extend(f"addr add {address} dev {port.name}" for address in port.addresses)
         _ip(namespace, batch)
+        # A neighbour's address is asked for once; to ask again every minute would put frames on an idle wire.
+        for port in ports:
+            neighbour = f"net.ipv4.neigh.{port.name}"
+            hour = (f"{neighbour}.delay_first_probe_time=3600", f"{neighbour}.base_reachable_time_ms=3600000")
+            _sysctl(namespace, hour if port.addresses else ())
         if machine.role in (Role.HOST, Role.FRONT_END):
             # Two interfaces in one broadcast domain: each answers for its own address only.
             run(
@@ -183,9 +204,12 @@ class Network:
         run(["tc", "-batch", "-"], namespace=self._plant, text="\n".join(lines) + "\n")
         self.carry(cable, carries=True)
 
+    def _management_end(self, machine: str) -> str:
+        return f"m{list(self.plan.machines).index(machine)}"
+
     def _plant_end(self, machine: MachinePlan, port: Port) -> str:
         if port.net is Net.MANAGEMENT:
-            return f"m{list(self.plan.machines).index(machine.name)}"
+            return self._management_end(machine.name)
         for cable in self.plan.cables:
             near, far = _ends(cable)
             if cable.near == End(machine.name, port.name):
