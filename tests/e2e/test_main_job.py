@@ -1,0 +1,56 @@
+"""The main job on a rig, end to end, through the commands an operator types.
+
+The figures of `make bench AREA=main` run the same scenarios ten times; here each has to hold once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hil import rigfile, scenarios
+from hil.operation import Operation
+from hil.rig import Rig
+
+pytestmark = [pytest.mark.rig, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def operation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operation]:
+    folder: Path = tmp_path_factory.mktemp("main job")  # a path with a space in it
+    with Rig.up(rigfile.load(rigfile.find("demo")), folder / "rig", name="e2e") as rig:
+        operation = Operation(rig, folder / "logs")
+        operation.prepare()
+        try:
+            yield operation
+        finally:
+            operation.kill()
+
+
+def test_four_observers_prove_the_same_number_to_the_byte(operation: Operation) -> None:
+    operation.start()
+    try:
+        directions = scenarios.exact_transfer(operation)
+    finally:
+        operation.stop()
+    for found in directions:
+        assert found.containing_truth == 4, found
+        assert found.widest_bytes is not None
+        assert found.widest_bytes <= 3 * 1514, found
+    assert directions[0].truth_bytes > 100_000_000
+
+
+def test_no_false_alarm_and_the_lie_is_found(operation: Operation) -> None:
+    watched = scenarios.watched_run(operation, seed=20261130)
+    assert watched.honest_findings == ()
+    assert watched.lie_found
+    assert watched.accused == ("node1/p0 egress",)
+    assert 0 < watched.found_bytes <= watched.hidden_bytes
+
+
+def test_no_frame_is_lost_or_doubled_when_controller_and_agent_are_killed(operation: Operation) -> None:
+    kills = scenarios.kill_run(operation, controller_kills=4, agent_kills=2, seed=7)
+    assert (kills.missing, kills.doubled) == (0, 0), kills
+    assert kills.frames > 4 * 10
