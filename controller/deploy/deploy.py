@@ -59,7 +59,8 @@ def deploy(
     3. Look at the device: Python, processor, C library, service manager, and who owns the DPU.
     4. Build the bundle for that Python and processor, or take the one that is built.
     5. Send it, compare hashes there, unpack it beside what runs; skipped when it is there undamaged.
-    6. Send configuration, certificate, key and authority beside those in force; skipped likewise.
+    6. Send configuration, certificate, key and authority beside those in force, skipped likewise; the new release
+       itself checks them there.
     7. Switch over: both links by a rename each, the service's description; restart if anything changed.
     8. Wait until the agent answers over mutual TLS with its name and the bundle's hash.
     9. Enrol: pin its frame key, or compare it with the one that is pinned.
@@ -131,7 +132,9 @@ class _Deployment:
                 sent = self._send(install, bundle)
             with self._step():
                 settings = self._settings(install, looked, agents)
-            wanted = InForce(f"releases/{bundle.sha256}", f"settings/{settings.name}", service.content)
+                wanted = InForce(f"releases/{bundle.sha256}", f"settings/{settings.name}", service.content)
+                if found != wanted:
+                    install.check_settings(settings, bundle)
             with self._put_back_on_failure(switchover, found, wanted, own):
                 with self._step():
                     restarted = self._switch(switchover, found, wanted, own)

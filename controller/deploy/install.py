@@ -18,7 +18,7 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import final
 
-from controller.deploy.bundle import CHECKER, Bundle
+from controller.deploy.bundle import CHECKER, LAUNCHER, Bundle
 from controller.deploy.paths import DeployPaths
 from controller.deploy.settings import Settings
 from controller.deploy.ssh import COMMAND_TIMEOUT_S, Connection
@@ -133,6 +133,17 @@ class Install:
         for name, file in settings.files.items():
             self._connection.upload(file.content, f"{sent}/{name}", mode=file.mode)
         self._put_in_place(sent, f"{self._paths.root}/settings/{settings.name}")
+
+    def check_settings(self, settings: Settings, bundle: Bundle) -> None:
+        """Let the release that was sent check the settings that were sent; neither is in force yet.
+
+        Raises:
+            DeviceError: it does not start, or refuses them (unknown key, certificate not valid by the device's clock).
+        """
+        agent = f"{self._paths.root}/releases/{bundle.sha256}/{LAUNCHER}"
+        config = f"{self._paths.root}/settings/{settings.name}/agent.json"
+        command = shlex.join([self._paths.python, agent, "check-config", "--config", config])
+        self.must(command, "the new release's own check of its settings")
 
     # In force
 

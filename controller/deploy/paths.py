@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controller.deploy.device.launcher import ISOLATED
+
 SERVICE = "weighbridge-agent"
 
 
@@ -36,5 +38,5 @@ class DeployPaths:
 
     @property
     def start_line(self) -> list[str]:
-        """What runs the agent."""
-        return [self.python, f"{self.root}/current/weighbridge-agent", "run", "--config", self.config]
+        """What runs the agent: isolated from the start, with nothing of the machine's own packages."""
+        return [self.python, *ISOLATED, f"{self.root}/current/weighbridge-agent", "run", "--config", self.config]

@@ -62,9 +62,10 @@ def settings_for(
     config: dict[str, Any] = {
         "agent": dpu.name,
         "listen": str(dpu.agent),
-        "ca": f"{paths.root}/etc/ca.pem",
-        "certificate": f"{paths.root}/etc/agent.pem",
-        "key": f"{paths.root}/etc/agent.key",
+        # Beside this file wherever it lies, so that a set can be checked before it is in force.
+        "ca": "ca.pem",
+        "certificate": "agent.pem",
+        "key": "agent.key",
         "state_directory": paths.state,
         "ports": [
             {"name": name, "role": role, "refresh_ms": looked.refresh_ms(name, frame_interval_ms)}

@@ -54,6 +54,7 @@ class Asked:
                 "wall_ns": str(answer.clock.wall_ns),
             },
             "frame_interval_ns": str(answer.frame_interval_ns),
+            "last_sequence": str(answer.last_sequence),
             "ports": [_port(port) for port in answer.ports],
             "spool": {
                 "oldest_sequence": str(answer.spool.oldest_sequence),

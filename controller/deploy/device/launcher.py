@@ -7,23 +7,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import sys
-from importlib import import_module
-from pathlib import Path
 
 ISOLATED = ("-I", "-S", "-B")
 
 
 def main() -> int:
     """Run the agent; return its exit code."""
-    # The real path, not the `current` link: a running agent must not see the next release's modules.
-    script = Path(__file__).resolve()
     if not (sys.flags.isolated and sys.flags.no_site and sys.flags.dont_write_bytecode):
-        os.execv(sys.executable, [sys.executable, *ISOLATED, str(script), *sys.argv[1:]])  # noqa: S606  ourselves again
-    root = script.parent
+        os.execv(sys.executable, [sys.executable, *ISOLATED, __file__, *sys.argv[1:]])  # noqa: S606  ourselves again
+    # Not before: what is imported until here may come from wherever PYTHONPATH points.
+    import json  # noqa: PLC0415
+    import platform  # noqa: PLC0415
+    from importlib import import_module  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
+    # The real path, not the `current` link: a running agent must not see the next release's modules.
+    root = Path(__file__).resolve().parent
     manifest = json.loads((root / "manifest.json").read_text("utf-8"))
     here = {"python": ".".join(platform.python_version_tuple()[:2]), "machine": platform.machine()}
     for what, seen in here.items():

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import socket
 import subprocess
 import time
@@ -14,6 +16,7 @@ import pytest
 
 from controller.deploy.bundle import BundleFile, gather, manifest_of
 from controller.deploy.device.check_release import MANIFEST
+from controller.deploy.paths import DeployPaths
 from controller.deploy.target import Target
 from controller.deploy.wheels import PinnedWheel
 from controller.site import Endpoint, Ssh
@@ -178,3 +181,68 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Device]:
     finally:
         sshd.terminate()
         sshd.wait(10)
+
+
+# A supervisor for one test: `supervisorctl` on the device, and the paths that go with it
+
+SUPERVISORCTL = """\
+#!/usr/bin/python3 -I
+import json, os, signal, subprocess, sys, time
+services, run = @SERVICES@, @RUN@
+command, name = sys.argv[1:3]
+with open(f"{run}/calls", "a") as calls:
+    print(command, name, file=calls)
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+pid_file = f"{run}/{name}.pid"
+pid = int(open(pid_file).read()) if os.path.exists(pid_file) else 0
+if command in ("stop", "restart") and pid and alive(pid):
+    os.kill(pid, signal.SIGTERM)
+    while alive(pid):
+        time.sleep(0.02)
+if command == "restart":
+    if os.path.exists(f"{run}/refuse"):
+        sys.exit("the supervisor refuses")
+    service = json.load(open(f"{services}/{name}.json"))
+    log = open(f"{run}/{name}.log", "ab")
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(service["argv"], stdin=null, stdout=log, stderr=log, start_new_session=True)
+    open(pid_file, "w").write(str(process.pid))
+if command == "status":
+    sys.exit(0 if pid and alive(pid) else 3)
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def machine(device: Device, tmp_path: Path) -> Iterator[DeployPaths]:
+    """Where the agent goes on the device in this test, with a supervisor; what it started ends with the test."""
+    home = tmp_path / "machine"
+    (tmp_path / "run").mkdir()
+    paths = DeployPaths(
+        root=str(home / "opt weighbridge"),
+        state=str(home / "var" / "state"),
+        systemd_running=str(home / "no-systemd"),
+        supervisor_services=str(home / "supervisor.d"),
+        supervisor_logs=str(tmp_path / "run"),
+    )
+    script = SUPERVISORCTL.replace("@SERVICES@", repr(paths.supervisor_services))
+    ctl = device.bin / "supervisorctl"
+    ctl.write_text(script.replace("@RUN@", repr(paths.supervisor_logs)))
+    ctl.chmod(0o755)
+    yield paths
+    for pid_file in (tmp_path / "run").glob("*.pid"):
+        pid = int(pid_file.read_text())
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+    ctl.unlink(missing_ok=True)

@@ -48,12 +48,17 @@ from pathlib import Path
 MARK = "@MARK@"
 def main():
     assert sys.flags.isolated and sys.flags.no_site and sys.flags.dont_write_bytecode, sys.flags
-    assert sys.argv[:2] == ["weighbridge-agent", "run"], sys.argv
+    assert sys.argv[0] == "weighbridge-agent" and sys.argv[1] in ("run", "check-config"), sys.argv
+    path = Path(sys.argv[sys.argv.index("--config") + 1])
+    config = json.loads(path.read_text())
+    for name in ("key", "certificate", "ca"):
+        (path.parent / config[name]).read_bytes()
+    if sys.argv[1] == "check-config":
+        if MARK == "unfit":
+            sys.exit("error: agent.json: told is not a key of this file")
+        return 0
     if MARK == "broken":
         sys.exit("this release is broken")
-    config = json.loads(Path(sys.argv[sys.argv.index("--config") + 1]).read_text())
-    for name in ("key", "certificate", "ca"):
-        Path(config[name]).read_bytes()
     state = Path(config["state_directory"])
     key = state / "frame.key"
     if not key.exists():
@@ -66,37 +71,6 @@ def main():
     new.replace(state / "answer.json")
     while True:
         signal.pause()
-"""
-
-SUPERVISORCTL = """\
-#!/usr/bin/python3 -I
-import json, os, signal, subprocess, sys, time
-services, run = @SERVICES@, @RUN@
-command, name = sys.argv[1:3]
-with open(f"{run}/calls", "a") as calls:
-    print(command, name, file=calls)
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-pid_file = f"{run}/{name}.pid"
-pid = int(open(pid_file).read()) if os.path.exists(pid_file) else 0
-if command in ("stop", "restart") and pid and alive(pid):
-    os.kill(pid, signal.SIGTERM)
-    while alive(pid):
-        time.sleep(0.02)
-if command == "restart":
-    if os.path.exists(f"{run}/refuse"):
-        sys.exit("the supervisor refuses")
-    service = json.load(open(f"{services}/{name}.json"))
-    log = open(f"{run}/{name}.log", "ab")
-    null = subprocess.DEVNULL
-    process = subprocess.Popen(service["argv"], stdin=null, stdout=log, stderr=log, start_new_session=True)
-    open(pid_file, "w").write(str(process.pid))
-if command == "status":
-    sys.exit(0 if pid and alive(pid) else 3)
 """
 
 
@@ -202,33 +176,18 @@ limits: [{{scope: node, window: 10s, bytes: 10MB}}]
 
 
 @pytest.fixture
-def scene(
+def scene(  # noqa: PLR0917  fixtures
     device: Device,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     sources: dict[str, Path],
     make_wheel: Callable[[Path, str, dict[str, str]], PinnedWheel],
+    machine: DeployPaths,
 ) -> Iterator[Scene]:
     wheels = [make_wheel(tmp_path / "wheels", "thing-1.0-py3-none-any.whl", {"thing.py": "A = 1\n"})]
     monkeypatch.setattr(bundles, "fetch", lambda _target, _cache: wheels)
     monkeypatch.setattr(bundles, "package_folder", lambda name: sources.get(name) or package_folder(name))
     create_site_pki(tmp_path / "pki", site="demo", controller="ctl", agents={NAME: "127.0.0.1"})
-    machine = tmp_path / "machine"
-    (tmp_path / "run").mkdir()
-    paths = DeployPaths(
-        root=str(machine / "opt weighbridge"),
-        state=str(machine / "var" / "state"),
-        systemd_running=str(machine / "no-systemd"),
-        supervisor_services=str(machine / "supervisor.d"),
-        supervisor_logs=str(tmp_path / "run"),
-    )
-    ctl = device.bin / "supervisorctl"
-    ctl.write_text(
-        SUPERVISORCTL.replace("@SERVICES@", repr(paths.supervisor_services)).replace(
-            "@RUN@", repr(str(tmp_path / "run"))
-        )
-    )
-    ctl.chmod(0o755)
     with Journal.create(tmp_path / "journal.db") as journal:
         made = Scene(
             sites.loads(site_text(device).encode(), tmp_path / "site.yaml"),
@@ -236,19 +195,12 @@ def scene(
             tmp_path,
             sources["dpu_agent"] / "cli.py",
             journal,
-            Options(build_directory=tmp_path / "build", paths=paths, start_timeout_s=4.0),
-            Surroundings(describe=describe_from(Path(paths.state))),
+            Options(build_directory=tmp_path / "build", paths=machine, start_timeout_s=4.0),
+            Surroundings(describe=describe_from(Path(machine.state))),
             [],
         )
         made.release("one")
-        try:
-            yield made
-        finally:
-            for pid_file in (tmp_path / "run").glob("*.pid"):
-                pid = int(pid_file.read_text())
-                if alive(pid):
-                    os.kill(pid, signal.SIGKILL)
-            ctl.unlink(missing_ok=True)
+        yield made
 
 
 def test_a_first_deployment(scene: Scene) -> None:
@@ -349,6 +301,17 @@ def test_a_release_that_does_not_come_up_is_put_back(scene: Scene) -> None:
     assert scene.answer()["version"] == "one"
     assert alive(scene.answer()["pid"])
     assert len(scene.journal) == entries
+
+
+def test_settings_that_the_new_release_refuses_never_come_into_force(scene: Scene) -> None:
+    scene.deploy()
+    before, pid, calls = scene.in_force(), scene.answer()["pid"], scene.calls()
+    scene.release("unfit")
+    with pytest.raises(DeviceError) as raised:
+        scene.deploy()
+    assert "step 6 of 10 (send the settings)" in str(raised.value)
+    assert "told is not a key of this file" in str(raised.value)
+    assert (scene.in_force(), scene.answer()["pid"], scene.calls()) == (before, pid, calls)
 
 
 def test_a_first_release_that_does_not_come_up_leaves_no_service(scene: Scene) -> None:

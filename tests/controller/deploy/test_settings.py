@@ -59,9 +59,9 @@ def test_the_agent_reads_what_deployment_writes(credential: Credential, tmp_path
     config = read_by_the_agent(made(credential, replace(DPU, agent_settings=told), 250 * 10**6), tmp_path)
     assert config.agent == "node1-dpu0"
     assert config.listen == "10.250.0.11:7443"
-    assert str(config.key) == "/opt/weighbridge/etc/agent.key"
-    assert str(config.certificate) == "/opt/weighbridge/etc/agent.pem"
-    assert str(config.ca) == "/opt/weighbridge/etc/ca.pem"
+    assert (config.key, config.certificate, config.ca) == tuple(
+        tmp_path / name for name in ("agent.key", "agent.pem", "ca.pem")
+    )
     assert str(config.state_directory) == "/var/lib/weighbridge"
     assert {port.name: port.role for port in config.ports} == {
         "pf0hpf": Observer.DPU_HOST_PORT,
@@ -146,7 +146,7 @@ def test_the_unit_is_one_that_systemd_accepts(tmp_path: Path) -> None:
 
 def test_the_unit_holds_the_agent_to_what_it_needs() -> None:
     unit = Systemd(DeployPaths()).content.decode()
-    assert "ExecStart=/usr/bin/python3 /opt/weighbridge/current/weighbridge-agent run --config" in unit
+    assert "ExecStart=/usr/bin/python3 -I -S -B /opt/weighbridge/current/weighbridge-agent run --config" in unit
     for line in (
         "Restart=always",
         "NoNewPrivileges=yes",
@@ -164,6 +164,9 @@ def test_the_supervisors_file_names_the_start_line() -> None:
     assert json.loads(service.content) == {
         "argv": [
             "/usr/bin/python3",
+            "-I",
+            "-S",
+            "-B",
             "/opt/weighbridge/current/weighbridge-agent",
             "run",
             "--config",
