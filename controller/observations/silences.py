@@ -84,10 +84,12 @@ class Silences:
         own, others = self._answered(source, start, end)
         if noted:
             return Silence(start, end, DEVICE_SILENT, "; ".join(noted))
+        if not failed and own and end - start > self._longest_gap_ns:
+            return Silence(start, end, DEVICE_SILENT, f"{source} answered, but not with this counter")
         if not failed:
-            if own:
-                return Silence(start, end, DEVICE_SILENT, f"{source} answered, but not with this counter")
-            return Silence(start, end, NOT_POLLED, f"nothing says that {source} was looked at")
+            due = end - start > self._longest_gap_ns
+            text = f"nothing says that {source} was looked at" if due else "no look was due in so short a time"
+            return Silence(start, end, NOT_POLLED, text)
         reason, count = Counter(each.reason for each in failed).most_common(1)[0]
         text = next(each.text for each in failed if each.reason == reason)
         said = f"{count} of {len(failed)} failed looks were {reason}: {text}"

@@ -251,9 +251,9 @@ class SimulatedSite:
             lines = ["node_boot_time_seconds 1.7e+09"]
             for word, direction in (("transmit", Direction.EGRESS), ("receive", Direction.INGRESS)):
                 true = node.counter("host", direction)
-                told = self.claim(node.name, true.at(read)) if direction is Direction.EGRESS else true.at(read)
-                lines.append(f'node_network_{word}_bytes_total{{device="eth0"}} {told}')
-                lines.append(f'node_network_{word}_packets_total{{device="eth0"}} {true.packets(read)}')
+                for unit, counted in (("bytes", true.at(read)), ("packets", true.packets(read))):
+                    told = self.claim(node.name, counted) if direction is Direction.EGRESS else counted
+                    lines.append(f'node_network_{word}_{unit}_total{{device="eth0"}} {told}')
             meta: dict[str, JsonValue] = {"first_sent_ns": str(sent), "received_ns": str(received), "status": 200}
             self._add(NewEntry(Kind.SCRAPE, node.name, received, ("\n".join(lines) + "\n").encode(), meta))
 
