@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import typer
 
-from controller.cli_options import SITE_FILE, SiteFileArgument
+from controller.cli_options import SITE_FILE, SiteFileArgument, counted
 from controller.journal import Journal, Kind, NewEntry
 from controller.site import load
 from controller.site_credential import load_site_credential
@@ -27,8 +27,13 @@ def init(site_file: SiteFileArgument = SITE_FILE) -> None:
     timeline, anchor = Timeline.first()
     entry = NewEntry(Kind.SITE, site.name, timeline.now_ns(), site.content, {"version": version("weighbridge")})
     Journal.create(site.controller.journal, anchor, entry).close()
+    devices = (
+        counted(len(site.links), "link"),
+        counted(len(site.agents()), "agent"),
+        counted(len(site.switches), "switch", "switches"),
+    )
     typer.echo(
-        f"{site.controller.journal}: journal of site {site.name} made: {len(site.links)} links, "
-        f"{len(site.agents())} agents, {len(site.switches)} switches. Next: `weighbridge agents deploy --all`.",
+        f"{site.controller.journal}: journal of site {site.name} made: {', '.join(devices)}. "
+        "Next: `weighbridge agents deploy --all`.",
         err=True,
     )

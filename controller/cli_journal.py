@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli_options import SITE_FILE, AsJson, SiteFile
+from controller.cli_options import SITE_FILE, AsJson, SiteFile, counted
 from controller.cli_period import format_utc
 from controller.errors import EvidenceError
 from controller.journal import Journal
@@ -48,7 +48,7 @@ def stats(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_
         )
         return
     _print_table(rows)
-    typer.echo(f"{path}: {entries} entries, {format_bytes(size)} on disk", err=True)
+    typer.echo(f"{path}: {counted(entries, 'entry', 'entries')}, {format_bytes(size)} on disk", err=True)
 
 
 @app.command()
@@ -64,7 +64,7 @@ def fsck(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_j
             typer.echo(line)
     if found.faults:
         raise EvidenceError(
-            f"{path}: {len(found.faults)} faults. Keep the file as it is and compare it with its last copy."
+            f"{path}: {counted(len(found.faults), 'fault')}. Keep the file as it is and compare it with its last copy."
         )
 
 
@@ -90,23 +90,33 @@ def _as_json(row: Summary) -> dict[str, Any]:
 
 
 def _print_table(rows: list[Summary]) -> None:
-    from rich.console import Console  # noqa: PLC0415  loaded by who prints a table
-    from rich.markup import escape  # noqa: PLC0415
+    from rich import box  # noqa: PLC0415  loaded by who prints a table
+    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
-    table = Table("kind", "source", "entries", "bytes", "first", "last", "last number")
+    days = {format_utc(time_ns)[:10] for row in rows for time_ns in (row.first_ns, row.last_ns)}
+    # Eighty columns: the time where all is of one day, which is said once; else day and minute.
+    shown = slice(11, 19) if len(days) == 1 else slice(5, 16)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("kind", no_wrap=True)
+    table.add_column("source", overflow="ellipsis", no_wrap=True, max_width=18)
+    for heading in ("entries", "bytes", "first", "last", "number"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        number = "-" if row.last_sequence is None else str(row.last_sequence)
+        # Sources are named by the site's devices: text, never markup, and nothing that moves the cursor.
+        source = "".join(each if each.isprintable() else "?" for each in row.source)
         table.add_row(
             row.kind,
-            escape(row.source),
+            Text(source),
             str(row.entries),
             format_bytes(row.body_bytes),
-            format_utc(row.first_ns),
-            format_utc(row.last_ns),
-            number,
+            *(format_utc(time_ns)[shown] for time_ns in (row.first_ns, row.last_ns)),
+            "-" if row.last_sequence is None else str(row.last_sequence),
         )
     Console().print(table)
+    if len(days) == 1:
+        typer.echo(f"all on {days.pop()}, UTC")
 
 
 def _sentences(found: Fsck) -> list[str]:
@@ -116,5 +126,9 @@ def _sentences(found: Fsck) -> list[str]:
         for hole in found.holes
         if hole.declared
     ]
-    summary = f"{found.entries} entries, {found.frames} frames of {found.agents} agents checked"
-    return [*lines, f"{summary}: {'in order' if not found.faults else f'{len(found.faults)} faults'}"]
+    checked = (
+        counted(found.entries, "entry", "entries"),
+        f"{counted(found.frames, 'frame')} of {counted(found.agents, 'agent')}",
+    )
+    outcome = counted(len(found.faults), "fault") if found.faults else "in order"
+    return [*lines, f"{', '.join(checked)} checked: {outcome}"]

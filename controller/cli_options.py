@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""What several commands share: options, and how they count."""
 
 from __future__ import annotations
 
@@ -35,3 +35,8 @@ SiteFileArgument = Annotated[
 """The same as an argument, for commands about the site file itself."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return ``1 switch``, ``2 switches``: the count with the word in its number."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"

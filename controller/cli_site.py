@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli_options import SITE_FILE, AsJson, SiteFileArgument
+from controller.cli_options import SITE_FILE, AsJson, SiteFileArgument, counted
 from controller.site import Site, load
 from controller.site_credential import load_site_credential
 from protos.units import format_bytes, format_duration
@@ -53,14 +53,13 @@ def _summary(site: Site) -> dict[str, Any]:
 
 
 def _sentences(site: Site) -> list[str]:
-    counts = (
-        (len(site.pods), "pod"),
-        (len(site.nodes), "node"),
-        (len(site.agents()), "DPU"),
-        (len(site.links), "link"),
-        (len(site.switches), "switch"),
+    parts = (
+        counted(len(site.pods), "pod"),
+        counted(len(site.nodes), "node"),
+        counted(len(site.agents()), "DPU"),
+        counted(len(site.links), "link"),
+        counted(len(site.switches), "switch", "switches"),
     )
-    parts = [f"{count} {what}{'' if count == 1 else 'es' if what == 'switch' else 's'}" for count, what in counts]
     lines = [f"site {site.name}: {', '.join(parts)}"]
     lines += [
         f"limit: {format_bytes(limit.bytes)} in any {format_duration(limit.window_ns)}, per node and direction"
