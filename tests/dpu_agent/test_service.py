@@ -53,7 +53,7 @@ class Server:
             private_key=pair.key if pair else None,
             certificate_chain=pair.certificate if pair else None,
         )
-        options = [("grpc.http2.lookahead_bytes", window)] if window else []
+        options = [("grpc.http2.lookahead_bytes", window), ("grpc.http2.bdp_probe", 0)] if window else []
         channel = grpc.secure_channel(f"127.0.0.1:{self.installation.port}", made, options=options)
         self._closing.callback(channel.close)
         return channel
@@ -117,13 +117,13 @@ def _sequence(signed: frame_pb2.SignedFrame) -> int:
 
 
 def _call(channel: grpc.Channel, method: Any) -> Any:
-    """Call ``method`` whatever its kind, and return its first answer."""
+    """Call ``method`` whatever its kind, and return its first answer. A stream acknowledges frame 1 at once."""
     path = f"/{method.containing_service.full_name}/{method.name}"
     request_type = getattr(agent_pb2, method.input_type.name)
     answer_type = getattr(frame_pb2 if method.output_type.name == "SignedFrame" else agent_pb2, method.output_type.name)
     kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
     call = getattr(channel, kind)(path, request_type.SerializeToString, answer_type.FromString)
-    acks = Acks(0)
+    acks = Acks(1)
     answer = call(acks if method.client_streaming else request_type(), timeout=_WAIT_S)
     try:
         return next(answer) if method.server_streaming else answer
@@ -152,6 +152,8 @@ def _intruders(
         ),
         "another scheme": (authority.issue("https://site1/controller/main"), told),
         "role in another place": (authority.issue("weighbridge://site1/x/controller/main"), told),
+        "more before": (authority.issue("https://x?weighbridge://site1/controller/main"), told),
+        "more behind": (authority.issue("weighbridge://site1/controller/main/more"), told),
     }
 
 
@@ -159,7 +161,6 @@ def _intruders(
 def test_every_rpc_refuses_everyone_but_a_controller(
     method: Any, server: Server, authority: Authority, new_authority: Callable[..., Authority]
 ) -> None:
-    assert _call(server.channel(authority.controller()), method) is not None, "the right caller gets in"
     for who, (pair, statuses) in _intruders(authority, new_authority).items():
         with pytest.raises(grpc.RpcError) as refused:
             _call(server.channel(pair), method)
@@ -168,6 +169,8 @@ def test_every_rpc_refuses_everyone_but_a_controller(
     with pytest.raises(grpc.RpcError):
         _call(plain, method)
     plain.close()
+    assert server.agent.recorder.snapshot()[0].acknowledged == 0, "nobody's acknowledgement was taken"
+    assert _call(server.channel(authority.controller()), method) is not None, "the right caller gets in"
 
 
 @pytest.mark.parametrize("method", _METHODS, ids=lambda method: method.name)
@@ -236,22 +239,49 @@ def test_the_newest_stream_wins(server: Server) -> None:
 
 def test_streams_that_are_not_read_do_not_keep_a_new_one_out(server: Server, authority: Authority) -> None:
     """Each of these is stuck in a frame that its client does not take; they are cancelled, all workers come free."""
-    server.agent.tick(2_000)
+    server.agent.tick(600)
+    before = threading.active_count()
     stuck = []
     for _ in range(service._WORKERS + 2):
         acks = Acks(0)
-        # A small window, so that a few frames fill it.
+        # A small window, so that some frames fill it.
         channel = server.channel(authority.controller(), window=1_024)
-        call = _stub(channel).StreamFrames(acks, timeout=30)
+        call = _stub(channel).StreamFrames(acks, timeout=60)
+        started = time.monotonic()
         _sequence(next(call))
+        assert time.monotonic() - started < 5, "no worker came free"
         stuck.append((call, acks))
     reader_acks = Acks(0)
     reader = server.stub().StreamFrames(reader_acks, timeout=30)
-    assert [_sequence(next(reader)) for _ in range(2_003)] == list(range(1, 2_004))
+    assert [_sequence(next(reader)) for _ in range(603)] == list(range(1, 604))
     for call, acks in stuck:
         acks.close()
         call.cancel()
     reader_acks.close()
+    _until(lambda: not server.service._streams._open)
+    _until(lambda: threading.active_count() <= before + service._WORKERS)
+
+
+def test_not_one_frame_more_once_the_certificate_has_expired(server: Server, authority: Authority) -> None:
+    """Also in the middle of what was read together."""
+
+    class Context:
+        def auth_context(self) -> dict[str, list[bytes]]:
+            return {"x509_pem_cert": [authority.controller().certificate]}
+
+        def is_active(self) -> bool:
+            return True
+
+        def abort(self, status: grpc.StatusCode, text: str) -> None:
+            raise PermissionError(status, text)
+
+    acks = Acks(0)
+    frames = server.service.StreamFrames(acks, Context())
+    next(frames)
+    server.service.now = lambda: credentials.utc_now() + timedelta(hours=2)
+    with pytest.raises(PermissionError, match="UNAUTHENTICATED"):
+        next(frames)
+    acks.close()
 
 
 def test_an_acknowledgement_of_a_frame_never_made_is_refused(server: Server) -> None:
