@@ -46,8 +46,8 @@ def fullest_buckets(buckets: Buckets, bucket_ns: int, window_ns: int, drift_ppm:
     """
     if len(buckets) == 0 or bucket_ns <= 0 or window_ns <= 0 or not 0 <= drift_ppm < PPM:
         raise ValueError(
-            f"{len(buckets)} buckets of {bucket_ns} ns, window {window_ns} ns, drift {drift_ppm} ppm: need at least one "
-            "bucket, positive lengths and a drift from 0 to below 1,000,000 ppm"
+            f"{len(buckets)} buckets of {bucket_ns} ns, window {window_ns} ns, drift {drift_ppm} ppm: need at least "
+            "one bucket, positive lengths and a drift from 0 to below 1,000,000 ppm"
         )
     # n buckets last at most n*d/(1 - drift) in true time, and w lasts at most w*(1 + drift) on the device's clock.
     whole = window_ns * (PPM - drift_ppm) // (bucket_ns * PPM)

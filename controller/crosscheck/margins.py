@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
+import numpy as np
+
 from controller.crosscheck.breach import greatest_breach
 from controller.crosscheck.case import Case
 from controller.crosscheck.laws import Law, sides
@@ -24,6 +26,8 @@ FIRST_ERROR_NS = 1_000
 def margins(law: Law, case: Case) -> tuple[int | None, str]:
     """Return the least timing error that would dissolve a breach, and the sentence about all errors.
 
+    The search goes no further than the evidence is long; with errors that large nothing is left to compare.
+
     1. All windows of both observers wider at both ends: the most lenient error there is; its size is the margin.
     2. One observer's refresh period alone, one observer's clock alone.
     3. Whether the breach needs a line rate at all.
@@ -33,19 +37,24 @@ def margins(law: Law, case: Case) -> tuple[int | None, str]:
     used = {law.left, law.right, *law.drops_at}
     seen = case.seen
 
+    times = np.concatenate([seen[who].counted.events() for who in (law.left, law.right)])
+    longest = max(int(times.max()) - int(times.min()), FIRST_ERROR_NS)
+
     def stands(changed: Mapping[Observer, Observed]) -> bool:
         concrete = sides(law, {**seen, **changed}, case.assumptions)
-        return greatest_breach(concrete, 0, case.length) is not None
+        # With wrong times the bytes may have passed before or after the period: all evidence counts, not only its part.
+        events = np.concatenate([[0, case.length], concrete.left.events(), concrete.right.events()])
+        return greatest_breach(concrete, int(events.min()), int(events.max())) is not None
 
     def largest_error(observers: Iterable[Observer], *, later: bool) -> int | None:
         def stands_with(error: int) -> bool:
             return stands({who: seen[who].widened(error, error if later else 0) for who in observers})
 
-        return _largest_error(stands_with, case.length)
+        return _largest_error(stands_with, longest)
 
     margin = largest_error(used, later=True)
     if margin is None:
-        text = "no timing error shorter than the period would explain it"
+        text = f"no timing error shorter than {format_duration(longest)} would explain it"
     else:
         text = f"stands unless every time is wrong by more than {format_duration(margin)}"
     alone = [cause for who in (law.left, law.right) for cause in _single_causes(seen[who], largest_error)]

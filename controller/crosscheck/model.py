@@ -239,8 +239,9 @@ class LawResult:
     for certain. ``UNKNOWN``: ``unknown_because`` says why, ``text`` says what is missing.
 
     ``gap_at_least_bytes`` is the certain size of the breach (0 unless ``holds`` is NO); ``margin`` says in
-    words how wrong an assumption would have to be for the breach to dissolve; ``margin_ns`` is the same
-    for timing, None where no timing error could explain it.
+    words how wrong an assumption would have to be for the breach to dissolve; ``margin_ns`` is the timing error,
+    at both ends of every reading's window, that still leaves it standing. It is None where no error shorter than
+    the evidence would dissolve it, and where nothing is broken.
     """
 
     law: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class Oracle:
         for zero in zeros:
             self._at_most(zero.not_before, self.offset[zero.epoch], 0)
             self._at_most(self.offset[zero.epoch], zero.by, 0)
-        for before, after in zip(epochs, epochs[1:], strict=False):
+        for before, after in pairwise(epochs):
             # What the old epoch had reached is not undone, and the new one began at no more than it ever showed.
             reached = max(one.value for one in said if one.epoch == before)
             began = min(

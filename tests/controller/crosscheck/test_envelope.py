@@ -152,9 +152,11 @@ def epochs(draw: st.DrawFn) -> tuple[list[Said], list[Zero], int | None, int, li
     zeros, said = [], []
     for epoch, (start, end) in enumerate(zip([0, *resets], [*resets, LAST + 1], strict=True)):
         base = total[start] - (draw(st.integers(0, 9)) if epoch == 0 else 0)
-        for at in draw(st.lists(st.integers(start, end - 1), min_size=1, max_size=3)):
-            # A window never reaches over a reset the wrong way: its value was read in its own epoch.
-            said.append(Said(draw(st.integers(0, at)), draw(st.integers(at, LAST)), total[at] - base, epoch))
+        # A window may reach over a reset; the value was read in its own epoch.
+        said += [
+            Said(draw(st.integers(0, at)), draw(st.integers(at, LAST)), total[at] - base, epoch)
+            for at in draw(st.lists(st.integers(start, end - 1), min_size=1, max_size=3))
+        ]
         if epoch > 0 and draw(st.booleans()):
             zeros.append(Zero(epoch, draw(st.integers(0, start)), draw(st.integers(start, LAST))))
     return said, zeros, rate, step, total

@@ -12,7 +12,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from controller.crosscheck.model import Assumptions, EpochStart, Limit, LinkEvidence, Period, SiteEvidence, Track
 from protos.reading import Direction, Framing, Observer, Reading
@@ -95,7 +95,7 @@ def build(
     delay, own_rate = rng.choice([0, 0, 3 * MS, 50 * MS]), rng.choice([0, 0, 2_000])
     passed: dict[Observer, list[tuple[int, int]]] = {path[0]: frames}
     drops: list[tuple[int, int]] = []
-    for before, after in zip(path, path[1:], strict=False):
+    for before, after in pairwise(path):
         moved = [(at + rng.randint(0, delay), size) for at, size in passed[before]]
         inside = {before, after} == {HOST_PORT, UPLINK}
         if inside and rng.random() < 0.5:
@@ -111,7 +111,7 @@ def build(
         passed[HOST] = [(at + rng.randint(0, 40 * MS), size) for at, size in passed[HOST]]
     truth = {observer: Count([(at + origin, size) for at, size in events]) for observer, events in passed.items()}
     lost_count = Count([(at + origin, size) for at, size in drops])
-    pairs = list(zip(path, path[1:], strict=False))
+    pairs = list(pairwise(path))
     own = 100 if own_rate else 0
     in_flight = max(most_ahead(truth[later], truth[earlier]) for earlier, later in pairs)
     if own_rate:
@@ -130,7 +130,14 @@ def build(
     tracks = {}
     for observer in Observer:
         tracks[observer] = _read(
-            rng, observer, truth[observer], lost_count, origin, length, resets=resets, hidden=(lies or {}).get(observer)
+            rng,
+            observer,
+            truth[observer],
+            lost_count,
+            origin=origin,
+            length=length,
+            resets=resets,
+            hidden=(lies or {}).get(observer),
         )
     window = rng.randint(1, 2 * length)
     full = truth[UPLINK].fullest(window, period.from_ns, period.to_ns)
@@ -158,9 +165,9 @@ def _read(
     observer: Observer,
     truth: Count,
     drops: Count,
+    *,
     origin: int,
     length: int,
-    *,
     resets: bool,
     hidden: Count | None,
 ) -> Track:
