@@ -179,11 +179,14 @@ def hidden_fact(result: CrossCheck) -> str:
     """Return the answer in a few words, for the headline."""
     each = [link.hidden_bytes_bound for link in result.links]
     known = [bound for bound in each if bound is not None]
-    missing = len(each) - len(known)
     if not known:
         return "no bound can be given"
-    unknown = f"; no bound for {missing} of {len(each)} directions of links" if missing else ""
-    return f"at most {words.ceil_bytes(sum(known))} over the whole period{unknown}"
+    text = f"at most {words.ceil_bytes(sum(known))}"
+    least_covered = min(link.coverage for link in result.links)
+    if least_covered < 1:
+        text += f" in what was covered ({words.floor_percent(least_covered)} of the period at worst)"
+    missing = len(each) - len(known)
+    return f"{text}; no bound for {missing} of {len(each)} links and directions" if missing else text
 
 
 def hidden_sentence(result: CrossCheck) -> str:
@@ -195,11 +198,14 @@ def hidden_sentence(result: CrossCheck) -> str:
         return "No bound can be given: the evidence leaves no observer off the host with a closed interval."
     most = max(known)
     largest = next(link for link in result.links if link.hidden_bytes_bound == most)
+    where = "over the whole period" if all(link.coverage >= 1 for link in result.links) else "in the time covered"
     sentence = (
         f"A liar who knew exactly when each counter was read could have kept at most {words.ceil_bytes(sum(known))} "
-        f"from every observer over the whole period, at most {words.ceil_bytes(most)} on one link and direction "
+        f"from every observer {where}, at most {words.ceil_bytes(most)} on one link and direction "
         f"({words.shown(largest.link)} {largest.direction.value})."
     )
+    if where == "in the time covered":
+        sentence += " What can have passed while nobody was looking stands under the gaps below."
     if missing:
         others = words.counted(missing, "more link and direction", "more links and directions")
         sentence += f" For {others} no bound can be given."

@@ -24,7 +24,9 @@ _LEFT, _RIGHT, _TOP, _PLOT_HEIGHT = 96, 12, 26, 200
 _LANE_HEIGHT, _AXIS_TEXT = 15, 34
 _LABEL_APART = 15
 _COLUMNS = 180
-_WORDS_WIDTH = 60
+_WORDS_WIDTH = 90
+_HEADROOM = 30
+"""An upper bound so many times above everything certain is cut off by the plot's edge, and says so there."""
 NAMES = {
     Observer.HOST: "host",
     Observer.DPU_HOST_PORT: "dpu.host_port",
@@ -45,9 +47,11 @@ class Curves:
 
     @property
     def values(self) -> list[int]:
-        """Every value (bytes) the axis must show."""
-        of_columns = [v for columns in self.columns.values() for c in columns for v in (c.lower, c.upper or 0)]
-        return [*of_columns, self.limit.bytes]
+        """Every value (bytes) the axis must show: what can have passed at line rate in a gap need not fit."""
+        every = [column for columns in self.columns.values() for column in columns]
+        certain = [self.limit.bytes, *(column.lower for column in every)]
+        most = _HEADROOM * max(certain)
+        return [*certain, *(column.upper for column in every if column.upper is not None and column.upper <= most)]
 
 
 def curves(seen: Seen, period: Period, limit: Limit) -> Curves:
@@ -73,6 +77,7 @@ def draw(of: Curves, period: Period, axis: ByteAxis, result: LimitResult | None)
         *_limit_line(frame, of.limit),
         *(part for observer in _ORDER for part in _curve(frame, observer, of.columns.get(observer, []))),
         _limit_name(frame, of),
+        *_cut_off(frame, of),
         *_worst_window(frame, result),
         *_peak_labels(frame, of.columns),
         *_lanes(frame, of.seen),
@@ -145,19 +150,24 @@ def _curve(frame: _Frame, observer: Observer, columns: Sequence[Column]) -> list
     end = frame.x(columns[-1].to_ns)
     low = steps([(frame.x(c.from_ns), frame.y(c.lower)) for c in columns], end)
     high = steps([(frame.x(c.from_ns), frame.y(c.upper)) for c in columns], end)
-    outline = polyline([*low, *reversed(high)]) + "Z"
-    return [tag("path", class_=f"curve band {_style(observer)}", d=outline), *_unbounded(frame, columns)]
+    return [tag("path", class_=f"curve band {_style(observer)}", d=polyline([*low, *reversed(high)]) + "Z")]
 
 
-def _unbounded(frame: _Frame, columns: Sequence[Column]) -> list[Markup]:
-    """Say so where a band has no upper end, if there is room for the words."""
-    parts = []
-    for open_ended, run in itertools.groupby(columns, key=lambda c: c.upper is None):
-        stretch = list(run)
-        x1, x2 = frame.x(stretch[0].from_ns), frame.x(stretch[-1].to_ns)
-        if open_ended and x2 - x1 > _WORDS_WIDTH:
-            text = tag("text", "no upper bound", class_="small halo mid", x=(x1 + x2) / 2, y=_TOP + 12)
-            parts.append(text)
+def _cut_off(frame: _Frame, of: Curves) -> list[Markup]:
+    """Say how far a band goes that leaves the plot at its top, once for bands that do so together."""
+    parts: list[Markup] = []
+    taken: list[tuple[float, float]] = []
+    for columns in of.columns.values():
+        for leaves, run in itertools.groupby(columns, key=lambda c: c.upper is None or c.upper > frame.axis.top):
+            stretch = list(run)
+            x1, x2 = frame.x(stretch[0].from_ns), frame.x(stretch[-1].to_ns)
+            middle = (x1 + x2) / 2
+            if not leaves or x2 - x1 < _WORDS_WIDTH or any(a - 20 < middle < b + 20 for a, b in taken):
+                continue
+            taken.append((x1, x2))
+            known = [c.upper for c in stretch if c.upper is not None]
+            text = f"up to {words.ceil_bytes(max(known))}" if len(known) == len(stretch) else "no upper bound"
+            parts.append(tag("text", text, class_="small halo mid", x=middle, y=_TOP + 12))
     return parts
 
 

@@ -142,7 +142,7 @@ def _cell(observer: Observer, result: LinkResult, seen: Seen | None, most: int) 
 def _limit_line(result: LimitResult) -> LimitLine:
     allowed, low, high = result.limit.bytes, result.worst_at_least_bytes, result.worst_at_most_bytes
     scale = max(1, allowed, low, high or 0) * 1.04
-    excess = f"{words.times_of(low, allowed)} the limit" if result.holds is Holds.NO and allowed else ""
+    excess = words.excess(low, allowed, "the limit") if result.holds is Holds.NO else ""
     return LimitLine(
         holds=result.holds.value,
         limit=limit_text(result.limit),

@@ -66,12 +66,15 @@ class Column:
 
 
 def most_in_windows(one: Observed, period: Period, window_ns: int, columns: int) -> list[Column]:
-    """Return the plot's columns over the period, none if the observer has no usable reading.
+    """Return the plot's columns over the part of the period that the observer's readings span; none without any.
 
-    A window is clipped to the start of the period; ``columns`` is how many to cut the period into.
+    Windows are clipped to where the columns begin; ``columns`` is how many to cut the part into.
     """
-    from_ns, to_ns = period.from_ns - one.origin, period.to_ns - one.origin
-    if not one.usable or to_ns <= from_ns:
+    if not one.usable:
+        return []
+    from_ns = max(period.from_ns, min(reading.latest_ns for reading in one.track.readings)) - one.origin
+    to_ns = min(period.to_ns, max(reading.earliest_ns for reading in one.track.readings)) - one.origin
+    if to_ns <= from_ns:
         return []
     columns = min(columns, to_ns - from_ns)
     edges = np.array([from_ns + (to_ns - from_ns) * i // columns for i in range(columns + 1)], dtype=np.int64)

@@ -40,9 +40,9 @@ def story(finding: Finding, link: LinkResult | None) -> str:
 def _limit_story(limit: LimitResult) -> str:
     length, allowed = words.lasting(limit.limit.window_ns), words.declared_bytes(limit.limit.bytes)
     if limit.holds is Holds.NO:
-        least = words.floor_bytes(limit.worst_at_least_bytes)
-        times = words.times_of(limit.worst_at_least_bytes, limit.limit.bytes) if limit.limit.bytes else "more than"
-        return f"Some {length} held at least {least}, {times} the agreed {allowed}."
+        least = limit.worst_at_least_bytes
+        over = words.excess(least, limit.limit.bytes, f"the agreed {allowed}")
+        return f"Some {length} held at least {words.floor_bytes(least)}, {over}."
     if limit.worst_at_most_bytes is None:
         most = "nothing bounds the fullest window"
     else:

@@ -20,6 +20,7 @@ from controller.report.series import seen
 MOST_OPEN_ROWS = 16
 """With more links and directions than this the report shows the worst first and folds the whole table."""
 MOST_WORST_ROWS = 20
+MOST_UNDECIDED = 4
 MOST_BESIDE = 5
 """Up to so many cables the drawing fits beside the facts; a larger one gets the page's width."""
 
@@ -68,6 +69,7 @@ class View:
     facts: Sequence[Fact]
     tally: Sequence[tuple[str, int]]
     undecided: Sequence[tuple[str, str]]
+    more_undecided: Sequence[tuple[str, str]]
     site_drawing: Markup
     drawn_as_board: bool
     drawn_wide: bool
@@ -105,6 +107,7 @@ def build(
     ]
     many = len(rows) > MOST_OPEN_ROWS
     gaps, restarts = blind.gaps(of_link, evidence), blind.restarts(evidence)
+    undecided = _undecided(results)
     not_kept = [r for r in rows if r.verdict != Verdict.COMPLIANT.value]
     return View(
         title=f"{words.shown(result.site)}: {result.verdict.value}",
@@ -115,7 +118,8 @@ def build(
         rests_on=sentences.rests_on(result),
         facts=_facts(result, evidence, clock_error_ns),
         tally=[(v.value, sum(link.verdict is v for link in result.links)) for v in WORST_FIRST],
-        undecided=_undecided(results),
+        undecided=undecided[:MOST_UNDECIDED],
+        more_undecided=undecided[MOST_UNDECIDED:],
         site_drawing=drawing.site(result, evidence),
         drawn_as_board=len(order) > drawing.MOST_CABLES,
         drawn_wide=len(order) > MOST_BESIDE,
@@ -180,12 +184,13 @@ def _facts(result: CrossCheck, evidence: SiteEvidence, clock_error_ns: int | Non
 
 
 def _undecided(results: Sequence[LinkResult]) -> list[tuple[str, str]]:
-    """What would decide, each with the links it would decide."""
+    """What is still open, each with the links it is open for; what many links share comes first."""
     together: dict[str, list[places.Place]] = {}
     for link in results:
         for text in link.undecided:
             together.setdefault(words.shown(text), []).append((link.link, link.direction))
-    return [(text, places.told(where, results)) for text, where in together.items()]
+    shared = sorted(together.items(), key=lambda item: -len(item[1]))
+    return [(text, places.told(where, results)) for text, where in shared]
 
 
 def _ports(result: CrossCheck) -> list[PortLine]:

@@ -185,10 +185,15 @@ def ceil_share(part: int, whole: int) -> str:
     return f"{-(-part * 100 // whole):,} %"
 
 
-def times_of(part: int, whole: int) -> str:
-    """Return how many times ``whole`` goes into ``part``, rounded down: ``13.4 times``."""
-    tenths = part * 10 // whole
-    return f"{tenths / 10:.1f} times" if tenths < 100 else f"{tenths // 10:,} times"
+def excess(least: int, allowed: int, what: str) -> str:
+    """Return by how much ``least`` exceeds ``allowed``: ``19 times the limit``, close above it ``42 B over the limit``.
+
+    Rounded down; ``what`` is the words for ``allowed``.
+    """
+    if allowed == 0 or least * 10 < allowed * 11:
+        return f"{floor_bytes(least - allowed)} over {what}"
+    tenths = least * 10 // allowed
+    return f"{tenths / 10:.1f} times {what}" if tenths < 100 else f"{tenths // 10:,} times {what}"
 
 
 # ---------------------------------------------------------------- times

@@ -220,6 +220,20 @@ def test_a_link_without_a_bound_is_counted_apart(scenarios: Scenarios) -> None:
     assert "how far it was off UTC is not known" in html
 
 
+def test_what_could_have_been_hidden_speaks_only_of_what_was_covered(scenarios: Scenarios) -> None:
+    page = Page(rendered(scenarios, "with-gaps")).words
+    assert "in what was covered (66.2 % of the period at worst)" in page
+    assert "in the time covered" in page
+    whole = Page(rendered(scenarios, "compliant")).words
+    assert "in what was covered" not in whole
+    assert "from every observer over the whole period" in whole
+
+
+def test_a_bound_that_leaves_the_plot_says_how_far_it_goes(scenarios: Scenarios) -> None:
+    assert "no upper bound" in Page(rendered(scenarios, "with-gaps")).words
+    assert "no upper bound" not in Page(rendered(scenarios, "compliant")).words
+
+
 def test_gaps_say_who_was_not_looking_once_for_all_links(scenarios: Scenarios) -> None:
     page = Page(rendered(scenarios, "with-gaps")).words
     gaps = page[page.index("Gaps, and who was not looking") : page.index("Counter epochs")]

@@ -123,3 +123,16 @@ def test_lists_and_counts() -> None:
     assert words.listed(["a", "b"]) == "a and b"
     assert words.listed(list("abcdefg"), most=4) == "a, b, c and 4 more"
     assert [words.counted(n, "link") for n in (0, 1, 2_000)] == ["no links", "1 link", "2,000 links"]
+
+
+@pytest.mark.parametrize(
+    ("least", "allowed", "said"),
+    [
+        (10_000_042, 10_000_000, "42 B over the limit"),
+        (13_490_000, 10_000_000, "1.3 times the limit"),
+        (191_508_810, 10_000_000, "19 times the limit"),
+        (5, 0, "5 B over the limit"),
+    ],
+)
+def test_an_excess_is_said_in_the_words_that_fit_its_size(least: int, allowed: int, said: str) -> None:
+    assert words.excess(least, allowed, "the limit") == said
