@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -172,7 +173,7 @@ def _print_outcomes(outcomes: list[tuple[Dpu, Deployed | WeighbridgeError]], *, 
         ]
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = Table("agent", "version", "bundle", "what was done")
+    table = Table("agent", "version", "bundle", "what was done", box=SIMPLE)
     for dpu, outcome in outcomes:
         if isinstance(outcome, Deployed):
             done = [
@@ -192,7 +193,9 @@ def _print_outcomes(outcomes: list[tuple[Dpu, Deployed | WeighbridgeError]], *, 
 
 
 def _print_status(rows: list[Asked]) -> None:
-    table = Table(*HEADINGS)
+    table = Table(box=SIMPLE)
+    for heading in HEADINGS:
+        table.add_column(heading, no_wrap=heading in {"agent", "address"}, overflow="fold")
     for row in rows:
         table.add_row(*map(escape, row.as_row()))
         if row.problem:

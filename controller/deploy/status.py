@@ -75,14 +75,12 @@ class Asked:
             answer.agent_version,
             answer.bundle_sha256[:12] or "-",
             self.enrolment,
-            answer.clock.boot_id[:8],
-            ", ".join(f"{port.port} ({role_name(port.role)})" for port in answer.ports),
-            f"{answer.spool.frames} frames",
-            str(answer.spool.lost_frames),
+            ", ".join(port.port for port in answer.ports),
+            f"{answer.spool.frames} frames, {answer.spool.lost_frames} lost",
         )
 
 
-HEADINGS = ("agent", "address", "version", "bundle", "key", "boot", "ports", "spool", "frames lost")
+HEADINGS = ("agent", "address", "version", "bundle", "key", "ports", "spool")
 
 
 def ask(dpu: Dpu, own: Credential, journal: Journal) -> Asked:

@@ -195,7 +195,8 @@ def test_status_shows_every_agent_and_says_by_exit_code_that_one_is_silent(scene
     assert "does not answer" in second["problem"]
     table = scene.run("status")
     assert "no answer" in table.stdout
-    assert "p0 (uplink), h0 (host_port)" in table.stdout
+    assert "p0, h0" in table.stdout
+    assert "2 frames, 4 lost" in table.stdout
     assert "b: the agent at 127.0.0.1:1 does not answer" in table.stderr
     assert scene.run("status", "a").exit_code == 0
 
