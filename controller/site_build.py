@@ -38,8 +38,8 @@ from controller.site_schema import (
     Snmp3Section,
     SwitchSection,
     UplinkSection,
-    split_address,
 )
+from controller.site_values import split_address
 from protos.reading import Framing
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from controller.site import did_you_mean
-from controller.site_schema import DpuSection, NodeSection, SiteSection, Snmp2cSection, split_address
+from controller.site_schema import DpuSection, NodeSection, SiteSection, Snmp2cSection
+from controller.site_values import split_address
 from controller.site_yaml import Place, Problem
 
 ETHERNET_HEADER_BYTES = 14

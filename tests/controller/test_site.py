@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller import site_schema
+from controller import site_values
 from controller.crosscheck.model import Assumptions as CrossCheckAssumptions
 from controller.crosscheck.model import Limit
 from controller.errors import OperatorError, SiteFileError
@@ -249,8 +249,8 @@ def test_an_anchored_boolean_stays_one(tmp_path: Path) -> None:
     ],
 )
 def test_an_address(text: str, host: str, port: int) -> None:
-    assert site_schema.split_address(text) == (host, port)
-    assert site_schema.split_address(str(Endpoint(host, port))) == (host, port)
+    assert site_values.split_address(text) == (host, port)
+    assert site_values.split_address(str(Endpoint(host, port))) == (host, port)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_an_address(text: str, host: str, port: int) -> None:
 )
 def test_no_address(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        site_schema.split_address(text)
+        site_values.split_address(text)
 
 
 # ---------------------------------------------------------------- secrets
