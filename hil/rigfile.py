@@ -58,7 +58,9 @@ def _duration(text: str) -> str:
     return text
 
 
-def _rate(text: str) -> str:
+def _line_rate(text: str) -> str:
+    if text == "unlimited":
+        return text
     try:
         parse_rate_bytes_per_s(text)
     except UnitError as error:
@@ -70,7 +72,7 @@ RigName = Annotated[str, AfterValidator(check_rig_name)]
 MachineName = Annotated[str, AfterValidator(_machine_name)]
 PortName = Annotated[str, AfterValidator(_port_name)]
 Duration = Annotated[str, AfterValidator(_duration)]
-Rate = Annotated[str, AfterValidator(_rate)]
+LineRate = Annotated[str, AfterValidator(_line_rate)]
 
 
 class _Strict(BaseModel):
@@ -141,7 +143,7 @@ class RigFile(_Strict):
     rig: RigName
     kind: Literal["emulated"]
     mtu: int = Field(default=1500, ge=576, le=9216)
-    line_rate: Rate = "10Gbit/s"
+    line_rate: LineRate = "unlimited"
     pods: list[Pod] = Field(min_length=1)
     switch: Switch = Switch()
     front_end: FrontEnd | None = None
