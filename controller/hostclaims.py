@@ -88,7 +88,7 @@ def parse_claim(body: bytes, interfaces: Collection[str]) -> HostClaim:
         raise ClaimError("the scrape stops in the middle of a line; it was cut short on its way")
     found: dict[tuple[str, str, Direction], Counter | Missing] = {}
     boot_times: set[Decimal | None] = set()
-    for name, labels, value in _samples(body):
+    for name, labels, value in _samples(body, interfaces):
         if name == _BOOT_TIME:
             boot_times.add(value)
             continue
@@ -113,10 +113,15 @@ def parse_claim(body: bytes, interfaces: Collection[str]) -> HostClaim:
     )
 
 
-def _samples(body: bytes) -> Iterator[tuple[str, Mapping[str, str], Decimal | None]]:
+def _samples(body: bytes, interfaces: Collection[str]) -> Iterator[tuple[str, Mapping[str, str], Decimal | None]]:
     """Yield name, labels and exact value of each line of interest; None for a value that is no finite number."""
+    # A name stands in its label as it is, unless it holds a quote or a backslash.
+    quoted = tuple(f'"{name}"' for name in interfaces)
+    plain = not any('"' in name or "\\" in name for name in interfaces)
     for match in _LINES.finditer(body):
         line = match[0].decode()
+        if plain and _BOOT_TIME not in line and not any(name in line for name in quoted):
+            continue
         try:
             families = list(text_string_to_metric_families(line + "\n"))
         except (ValueError, KeyError, IndexError):

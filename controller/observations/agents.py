@@ -118,11 +118,10 @@ def _add(series: Series, group: PortGroup, look: _Look) -> None:
     series.clock_width_ns = max(series.clock_width_ns, width_ns)
     for direction in Direction:
         parts = [port.readings[direction] for port in found if direction in port.readings]
-        reading = summed(parts, epoch=epoch) if len(parts) == len(found) else None
-        if reading is None:
+        placed = summed(parts, epoch=epoch, window=(earliest_ns, latest_ns)) if len(parts) == len(found) else None
+        if placed is None:
             series.note(look.at_ns, look.received_ns, f"its ports do not count the same {direction.value} bytes")
             continue
-        placed = replace(reading, earliest_ns=earliest_ns, latest_ns=latest_ns)
         series.readings[direction].append(placed)
         lost = [_lost(port, direction) for port in found]
         if None not in lost:

@@ -41,7 +41,7 @@ def runs(journal: Journal, period: Period) -> list[Run]:
         else:
             end_ns = _last_written_ns(journal, mark, following)
             found.append(Run(mark.recorded_ns, end_ns, stopped=False))
-    return [run for run in found if run.from_ns < period.to_ns and run.to_ns > period.from_ns]
+    return [run for run in found if max(run.from_ns, period.from_ns) < min(run.to_ns, period.to_ns)]
 
 
 def outside(stretch: tuple[int, int], found: Sequence[Run]) -> list[tuple[int, int]]:

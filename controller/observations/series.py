@@ -73,22 +73,22 @@ class Series:
         return sorted({reading.latest_ns for both in self.readings.values() for reading in both})
 
 
-def summed(parts: Sequence[Reading], *, epoch: int) -> Reading | None:
+def summed(parts: Sequence[Reading], *, epoch: int, window: tuple[int, int] | None = None) -> Reading | None:
     """Return the reading of several counters together (``bounds.md`` 1), None if they count different things.
 
-    The sum was true between the first and the last moment at which a part can have been.
+    The sum was true between the first and the last moment at which a part can have been; ``window`` gives these
+    moments, earliest and latest, where they are known on another clock than the parts'.
     """
-    framings = {part.framing for part in parts}
-    if len(framings) != 1:
+    if len({part.framing for part in parts}) != 1:
         return None
     packets = [part.packets for part in parts if part.packets is not None]
     return Reading(
-        earliest_ns=min(part.earliest_ns for part in parts),
-        latest_ns=max(part.latest_ns for part in parts),
+        earliest_ns=min(part.earliest_ns for part in parts) if window is None else window[0],
+        latest_ns=max(part.latest_ns for part in parts) if window is None else window[1],
         bytes=sum(part.bytes for part in parts),
         packets=sum(packets) if len(packets) == len(parts) else None,
         epoch=epoch,
-        framing=framings.pop(),
+        framing=parts[0].framing,
         bytes_slack=sum(part.bytes_slack for part in parts),
     )
 
