@@ -89,9 +89,14 @@ def epochs_of(
         )
         start = starts.get(number)
         if start is not None:
-            start = EpochStart(*(None if at is None else at - origin for at in (start.by_ns, start.not_before_ns)))
+            start = EpochStart(*(_from_origin(at, origin) for at in (start.by_ns, start.not_before_ns)))
         result.append(EpochReadings(number, columns, base, number in proven, start))
     return result
+
+
+def _from_origin(at: int | None, origin: int) -> int | None:
+    """Return a start's bound from the origin; one that is decades away bounds nothing."""
+    return None if at is None or abs(at - origin) >= FARTHEST_NS else at - origin
 
 
 class Account:

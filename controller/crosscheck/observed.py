@@ -79,6 +79,9 @@ def observe(track: Track, origin: int) -> Observed:
     readings = [reading for reading in track.readings if _near(reading, origin)]
     if len(readings) < len(track.readings):
         problems.append(f"{len(track.readings) - len(readings)} readings are decades away from the period")
+    drop_packets = [reading for reading in track.drop_packets if _near(reading, origin)]
+    if len(drop_packets) < len(track.drop_packets):
+        problems.append(f"{len(track.drop_packets) - len(drop_packets)} drop readings are decades away from the period")
     same = [reading for reading in readings if reading.framing is framing]
     if len(same) < len(readings):
         problems.append(f"{len(readings) - len(same)} readings count another framing than {framing.value}")
@@ -89,7 +92,7 @@ def observe(track: Track, origin: int) -> Observed:
     # A packet counter may be missing from some readings: its epochs then have fewer readings, which is sound.
     has_packets = any(reading.packets is not None for reading in same)
     packets = _account(same, track, origin, None, packets=True) if has_packets else None
-    drops = _account(list(track.drop_packets), track, origin, None) if track.drop_packets else None
+    drops = _account(drop_packets, track, origin, None) if track.drop_packets else None
     problems += [str(wrong) for wrong in counted.contradictions]
     for what, account in (("packets", packets), ("drops", drops)):
         problems += [f"{what}: {wrong}" for wrong in (account.contradictions if account else ())]

@@ -60,7 +60,7 @@ def tracks(draw: st.DrawFn, observer: Observer) -> Track:
     )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_no_input_raises_and_nothing_bad_is_compliant(data: st.DataObject) -> None:
     chosen = data.draw(st.sets(st.sampled_from(Observer)))
