@@ -20,12 +20,17 @@ class _File:
     """``data`` is what a reader finds; ``flushed`` plus any part of ``written`` is what a power cut leaves."""
 
     data: bytearray = field(default_factory=bytearray)
-    flushed: bytes = b""
+    flushed: bytearray = field(default_factory=bytearray)
     written: list[tuple[int, bytes]] = field(default_factory=list)
 
     def write(self, offset: int, data: bytes) -> None:
         self.written.append((offset, data))
         _write(self.data, offset, data)
+
+    def flush(self) -> None:
+        for offset, data in self.written:
+            _write(self.flushed, offset, data)
+        self.written = []
 
 
 def _write(content: bytearray, offset: int, data: bytes) -> None:
@@ -70,7 +75,7 @@ class MemoryDisk(Disk):
             content = bytearray(file.flushed)
             for offset, data in kept:
                 _write(content, offset, data)
-            after._names[path] = _File(content, bytes(content))
+            after._names[path] = _File(content, bytearray(content))
         after._names_since_flush = [dict(after._names)]
         return after
 
@@ -80,7 +85,7 @@ class MemoryDisk(Disk):
 
     def replace_content(self, path: Path, content: bytes) -> None:
         """Damage ``path`` so that it holds ``content``."""
-        self._names[path] = _File(bytearray(content), content)
+        self._names[path] = _File(bytearray(content), bytearray(content))
         self._names_since_flush = [dict(self._names)]
 
     def open(self, path: Path, *, create: bool = False) -> int:
@@ -131,7 +136,7 @@ class MemoryDisk(Disk):
         if self.broken_flush or any(self._names.get(path) is file for path in self.bad_files):
             self.broken_flush = max(0, self.broken_flush - 1)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        file.flushed, file.written = bytes(file.data), []
+        file.flush()
 
     def close(self, descriptor: int) -> None:
         """As the file system."""

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from dpu_agent.clock import ManualClock, SystemClock
+from dpu_agent.errors import StateError
+
+
+def test_the_offset_is_on_both_monotonic_clocks_and_not_on_the_wall(tmp_path: Path) -> None:
+    (tmp_path / "boot_id").write_text("4fa8\n")
+    offset = 10**15
+    clock = SystemClock(offset, tmp_path / "boot_id")
+    before, wall = time.monotonic_ns(), time.time_ns()
+    stamp = clock.stamp()
+    after = time.monotonic_ns()
+    assert before + offset <= stamp.monotonic_ns <= clock.monotonic_ns() <= time.monotonic_ns() + offset
+    assert stamp.monotonic_ns <= after + offset
+    assert stamp.monotonic_raw_ns > offset
+    assert abs(stamp.wall_ns - wall) < 10**9
+    assert stamp.boot_id == clock.boot_id == "4fa8"
+
+
+def test_without_a_boot_id_there_is_no_agent(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="needs /proc"):
+        SystemClock(0, tmp_path / "none")
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(StateError, match="is empty"):
+        SystemClock(0, tmp_path / "empty")
+
+
+def test_this_machine_has_one() -> None:
+    assert len(SystemClock().boot_id) == 36
+
+
+def test_the_double_moves_as_told() -> None:
+    clock = ManualClock(5, 7)
+    clock.advance(3)
+    assert (clock.monotonic_ns(), clock.wall_ns()) == (8, 10)
+    clock.set_wall(1)
+    clock.reboot("b", 2)
+    assert (clock.stamp().boot_id, clock.stamp().monotonic_ns, clock.stamp().wall_ns) == ("b", 2, 1)
