@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -235,6 +236,17 @@ def test_without_discoveries_the_inventory_was_not_checked(make_site: Make, site
         assert evidence(journal, site, period(10, 100)).inventory_checked
         assert not evidence(journal, site, period(10, 190)).inventory_checked
         assert not evidence(journal, site, period(150, 190)).inventory_checked
+
+
+def test_lists_that_ended_early_do_not_check_the_inventory(make_site: Make, site: Site, tmp_path: Path) -> None:
+    simulated = make_site(6)
+    add = simulated._add
+
+    def incomplete(entry: NewEntry) -> None:
+        add(replace(entry, meta={**entry.meta, "complete": False}) if entry.meta.get("discovery") else entry)
+
+    simulated._add = incomplete  # type: ignore[method-assign]
+    assert not _gather(simulated, site, tmp_path, period(10, 50)).inventory_checked
 
 
 def test_a_site_without_a_journaled_reading_is_all_silence(make_site: Make, site: Site, tmp_path: Path) -> None:
