@@ -15,6 +15,8 @@ A whole file, with every key there is::
       ],
       "frame_interval_ms": 1000,
       "spool": {"max_bytes": 1073741824, "max_age_s": 259200},
+      "meter": {"bucket_us": 1000},
+      "verifier_public_key": "",
       "clock_offset_ns": 0
     }
 
@@ -35,6 +37,9 @@ key                       default     meaning
 ``frame_interval_ms``     1000        one frame every so often, 100 to 60000
 ``spool.max_bytes``       1073741824  disk that unacknowledged frames may take, 4194304 or more
 ``spool.max_age_s``       259200      how long an unacknowledged frame is kept at least (72 h), 60 or more
+``meter.bucket_us``       1000        width of the in-kernel meter's buckets: 100, 1000 or 10000; 0 switches the meter off
+``verifier_public_key``   empty       the Ed25519 key that signs class tables, 64 hexadecimal digits; without it no
+                                      class table is taken
 ``clock_offset_ns``       0           added to both monotonic clocks, 0 or more; rigs give it, so that agents on one
                                       machine differ
 ========================  ==========  ============================================================================
@@ -53,6 +58,7 @@ from typing import NoReturn
 
 from dpu_agent.errors import ConfigError
 from protos.reading import Observer
+from protos.signing import load_public_key
 
 MAX_PORTS = 64
 # IFNAMSIZ is 16 with the terminating NUL (linux/if.h).
@@ -68,6 +74,8 @@ DEFAULT_SPOOL_AGE_S = 72 * 3_600
 MAX_CONFIG_BYTES = 1 << 20
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+# 0: no meter.
+BUCKET_WIDTHS_US = (0, 100, 1_000, 10_000)
 # Half of what a signed 64-bit clock holds: an offset never overflows the sum.
 MAX_OFFSET_NS = 1 << 62
 
@@ -110,6 +118,8 @@ class AgentConfig:
     frame_interval_ns: int = 1_000 * NS_PER_MS
     spool: SpoolLimits = SpoolLimits()
     clock_offset_ns: int = 0
+    bucket_ns: int = 1_000_000
+    verifier_public_key: bytes = b""
 
 
 def load(path: Path) -> AgentConfig:
@@ -124,7 +134,7 @@ def load(path: Path) -> AgentConfig:
     """
     top = _Section(path, "", _parse(path))
     base = path.absolute().parent
-    spool = top.section("spool")
+    spool, meter = top.section("spool"), top.section("meter")
     config = AgentConfig(
         path=path,
         agent=top.matching("agent", _AGENT_NAME, "up to 63 ASCII letters, digits, '.', '_' and '-'"),
@@ -141,8 +151,11 @@ def load(path: Path) -> AgentConfig:
             max_age_ns=NS_PER_S * spool.integer("max_age_s", DEFAULT_SPOOL_AGE_S, MIN_SPOOL_AGE_S, 10**9),
         ),
         clock_offset_ns=top.integer("clock_offset_ns", 0, 0, MAX_OFFSET_NS),
+        bucket_ns=_bucket_ns(meter),
+        verifier_public_key=_verifier_key(top),
     )
     spool.refuse_rest()
+    meter.refuse_rest()
     top.refuse_rest()
     return config
 
@@ -267,6 +280,27 @@ def _listen(top: _Section) -> str:
         problem = f"{_shown(value)} would listen on every interface, the data ports too"
         raise top.error("listen", problem, remedy)
     return value
+
+
+def _bucket_ns(meter: _Section) -> int:
+    width_us = meter.integer("bucket_us", 1_000, 0, max(BUCKET_WIDTHS_US))
+    if width_us not in BUCKET_WIDTHS_US:
+        widths = ", ".join(str(width) for width in BUCKET_WIDTHS_US)
+        raise meter.error("bucket_us", f"{width_us} is not a width", f"use one of {widths}")
+    return width_us * 1_000
+
+
+def _verifier_key(top: _Section) -> bytes:
+    value = top.take("verifier_public_key", "")
+    if value == "":
+        return b""
+    try:
+        key = bytes.fromhex(value) if isinstance(value, str) else b""
+        load_public_key(key)
+    except ValueError as error:
+        problem = f"{_shown(value)} is not an Ed25519 public key ({error})"
+        raise top.error("verifier_public_key", problem, "write its 32 bytes as 64 hexadecimal digits") from error
+    return key
 
 
 def _ports(top: _Section) -> tuple[PortConfig, ...]:

@@ -17,12 +17,14 @@ import grpc
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from dpu_agent.classtable import MAX_BYTES, ClassTableRejectedError
 from dpu_agent.clock import Clock
 from dpu_agent.config import AgentConfig
 from dpu_agent.counters import PortSample
 from dpu_agent.credentials import CallerRejectedError, ServerIdentity, authorise, server_credentials, utc_now
 from dpu_agent.errors import AgentError
 from dpu_agent.frames import clock_message
+from dpu_agent.metering import Metering, NoMetering
 from dpu_agent.recorder import AcknowledgementRejectedError, Recorder
 from dpu_agent.release import Release
 from dpu_agent.streams import LOOK_S, Acknowledgements, Stream, Streams
@@ -46,7 +48,8 @@ _OPTIONS = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ("grpc.max_receive_message_length", 65_536),
+    # The largest message that is taken is a class table.
+    ("grpc.max_receive_message_length", MAX_BYTES + 1_024),
     # Without this two agents could share the port, and callers would meet either.
     ("grpc.so_reuseport", 0),
 )
@@ -64,8 +67,10 @@ class AgentService:
         clock: Clock,
         recorder: Recorder,
         site: str,
+        metering: Metering | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
+        self._metering: Metering = metering or NoMetering()
         self._config, self._release, self._clock, self._recorder = config, release, clock, recorder
         self._public_key = public_key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
         self.site, self.now = site, now
@@ -92,7 +97,22 @@ class AgentService:
             spool=spool.message(),
             last_sequence=state.sequence,
             agent_start=state.agent_start,
+            meters=self._metering.describe(),
+            class_table_sequence=self._metering.table.sequence,
+            class_table_sha256=self._metering.table.sha256,
         )
+
+    def SetClassTable(self, request: agent_pb2.SignedClassTable, context: Any) -> agent_pb2.ClassTableReply:  # noqa: N802
+        """Take a class table that the verifier signed; answer with the one in force then."""
+        try:
+            table = self._metering.set_table(request.SerializeToString(deterministic=True))
+        except ClassTableRejectedError as error:
+            log.warning("refused a class table from %s: %s", context.peer(), error)
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        except OSError as error:
+            log.exception("a class table cannot be put in force")
+            context.abort(grpc.StatusCode.UNAVAILABLE, f"the class table cannot be put in force: {error}")
+        return agent_pb2.ClassTableReply(sequence=table.sequence, sha256=table.sha256)
 
     def ExchangeClock(self, _request: agent_pb2.ClockRequest, _context: Any) -> agent_pb2.ClockReply:  # noqa: N802
         """Answer with the times of receipt and of sending; what lies between is in nobody's interval."""

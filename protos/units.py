@@ -8,7 +8,7 @@ could take two ways is refused: ``10Mb`` (megabit or megabyte?), ``10M``, ``5m/s
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 
 NS_PER_S = 1_000_000_000
@@ -27,22 +27,27 @@ _DURATION_NS = {
 _PREFIX = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _PREFIX |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 
-_NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)"
+# No quantity of ours needs more digits; without a bound "1e9999999B" takes minutes to become a number.
+_NUMBER = r"(?P<number>[0-9]{1,30}(?:\.[0-9]{1,30})?(?:e[0-9]{1,2})?)"
+# What the 64-bit counters and nanosecond times on the wire can hold.
+MAX_BYTES = 2**64 - 1
+MAX_NS = 2**63 - 1
 _QUANTITY = re.compile(rf"{_NUMBER}\s*(?P<unit>[A-Za-z]+)", re.ASCII)
-_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", re.ASCII)
+_DURATION_PART = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([a-z]+)", re.ASCII)
+# Prefixes as people mistype them, so that a remedy never names a unit that is refused as well.
+_MEANT = {"K": "k", "m": "M", "g": "G", "t": "T", "p": "P"}
 
 
 class UnitError(ValueError):
     """A quantity that cannot be read, or that two readers could take two ways."""
 
 
-def _scaled(text: str, number: str, factor: Fraction, unit: str) -> int:
-    try:
-        value = Fraction(Decimal(number)) * factor
-    except InvalidOperation as error:
-        raise UnitError(f"{text!r}: {number!r} is not a number") from error
+def _scaled(text: str, number: str, factor: Fraction, unit: str, most: int) -> int:
+    value = Fraction(Decimal(number)) * factor
     if value.denominator != 1:
         raise UnitError(f"{text!r} is not a whole number of {unit}")
+    if value > most:
+        raise UnitError(f"{text!r} is more than any counter or clock can hold ({most} {unit})")
     return int(value)
 
 
@@ -52,7 +57,7 @@ def _bytes_factor(text: str, unit: str) -> Fraction:
         if unit.endswith(suffix) and prefix in _PREFIX:
             return Fraction(_PREFIX[prefix], divisor)
     if unit.endswith("b") and (unit[:-1] in _PREFIX or unit[:-1].lower() in ("k", "m", "g", "t", "p")):
-        stem = unit[:-1]
+        stem = _MEANT.get(unit[:-1], unit[:-1])
         raise UnitError(f"{text!r} is ambiguous: write '{stem}bit' for bits or '{stem}B' for bytes")
     if unit in _PREFIX:
         raise UnitError(f"{text!r} does not say what it counts: write '{unit}B' for bytes or '{unit}bit' for bits")
@@ -63,19 +68,20 @@ def parse_bytes(text: str) -> int:
     """Return the bytes that ``text`` names, for example ``10MB`` (10,000,000) or ``1GiB``.
 
     Raises:
-        UnitError: the text has no unit, an unknown or an ambiguous one, or is not a whole number of bytes.
+        UnitError: the text has no unit, an unknown or an ambiguous one, is not a whole number of bytes, or is more
+            than 64 bits hold.
     """
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise UnitError(f"{text!r} is not a size: write a number and a unit, for example '10MB'")
-    return _scaled(text, match["number"], _bytes_factor(text, match["unit"]), "bytes")
+    return _scaled(text, match["number"], _bytes_factor(text, match["unit"]), "bytes", MAX_BYTES)
 
 
 def parse_rate(text: str) -> Fraction:
     """Return the bytes per second that ``text`` names, exactly, for example ``2GB/h`` or ``10Mbit/s``.
 
     Raises:
-        UnitError: no ``/``, or either side cannot be read without doubt.
+        UnitError: no ``/``, either side cannot be read without doubt, or it is more than 64 bits of bytes a second.
     """
     volume, slash, per = text.strip().partition("/")
     if not slash:
@@ -87,7 +93,10 @@ def parse_rate(text: str) -> Fraction:
     if per not in _DURATION_NS or per == "m":
         raise UnitError(f"{text!r}: {per!r} is not a time unit of a rate; use /s, /min, /h or /d")
     factor = _bytes_factor(text, match["unit"])
-    return Fraction(Decimal(match["number"])) * factor * NS_PER_S / _DURATION_NS[per]
+    rate = Fraction(Decimal(match["number"])) * factor * NS_PER_S / _DURATION_NS[per]
+    if rate > MAX_BYTES:
+        raise UnitError(f"{text!r} is more than {MAX_BYTES} bytes per second")
+    return rate
 
 
 def parse_rate_bytes_per_s(text: str) -> int:
@@ -102,17 +111,21 @@ def parse_duration_ns(text: str) -> int:
     """Return the nanoseconds that ``text`` names, for example ``300s``, ``3.5s``, ``1h30m``.
 
     Raises:
-        UnitError: the text has no unit, an unknown one, or is not a whole number of nanoseconds.
+        UnitError: the text has no unit, an unknown one, one twice or a larger one after a smaller one, is not a
+            whole number of nanoseconds, or is more than 292 years.
     """
     stripped = text.strip()
-    total, position = 0, 0
+    total, position, smallest = 0, 0, MAX_NS
     for match in _DURATION_PART.finditer(stripped):
         if stripped[position : match.start()].strip():
             break
         number, unit = match.groups()
         if unit not in _DURATION_NS:
             raise UnitError(f"{text!r}: unknown time unit {unit!r}; use ns, us, ms, s, m, h or d")
-        total += _scaled(text, number, Fraction(_DURATION_NS[unit]), "nanoseconds")
+        if _DURATION_NS[unit] >= smallest:
+            raise UnitError(f"{text!r}: name each time unit once, the largest first, for example '1h30m'")
+        smallest = _DURATION_NS[unit]
+        total += _scaled(text, number, Fraction(smallest), "nanoseconds", MAX_NS - total)
         position = match.end()
     if position == 0 or stripped[position:].strip():
         raise UnitError(f"{text!r} is not a duration: write a number and a unit, for example '300s' or '1h30m'")
@@ -122,9 +135,11 @@ def parse_duration_ns(text: str) -> int:
 def format_bytes(value: int) -> str:
     """Return ``value`` bytes for a person: three significant digits, decimal prefix, a space."""
     sign, rest = ("-", -value) if value < 0 else ("", value)
-    for prefix, factor in (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if rest >= factor:
-            return f"{sign}{_three_digits(Fraction(rest, factor))} {prefix}"
+    for prefix, factor in (("kB", 10**3), ("MB", 10**6), ("GB", 10**9), ("TB", 10**12), ("PB", 10**15)):
+        number = Fraction(rest, factor)
+        # What rounds to 1000 of this prefix is 1.00 of the next.
+        if rest >= 1_000 and (number < Fraction(9_995, 10) or prefix == "PB"):
+            return f"{sign}{_three_digits(number)} {prefix}"
     return f"{sign}{rest} B"
 
 
@@ -136,17 +151,17 @@ def format_rate(bytes_per_s: Fraction | float) -> str:
 def format_duration(value_ns: int) -> str:
     """Return a duration for a person, for example ``3.5 s``, ``12 ms``, ``2 h 5 min``."""
     sign, rest = ("-", -value_ns) if value_ns < 0 else ("", value_ns)
-    if rest >= 3_600 * NS_PER_S:
-        minutes = round(rest / (60 * NS_PER_S))
-        tail = f" {minutes % 60} min" if minutes % 60 else ""
-        return f"{sign}{minutes // 60} h{tail}"
-    if rest >= 120 * NS_PER_S:
-        seconds = round(rest / NS_PER_S)
-        tail = f" {seconds % 60} s" if seconds % 60 else ""
-        return f"{sign}{seconds // 60} min{tail}"
-    for unit, factor in (("s", NS_PER_S), ("ms", 10**6), ("us", 10**3)):
-        if rest >= factor:
-            return f"{sign}{float(Fraction(rest, factor)):.3g} {unit}"
+    # Rounded first: what rounds to 60 minutes is an hour, what rounds to 120 s is two minutes.
+    seconds = (rest + NS_PER_S // 2) // NS_PER_S
+    if seconds >= 3_600:
+        minutes = (seconds + 30) // 60
+        return f"{sign}{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+    if seconds >= 120:
+        return f"{sign}{seconds // 60} min" + (f" {seconds % 60} s" if seconds % 60 else "")
+    for unit, factor in (("us", 10**3), ("ms", 10**6), ("s", NS_PER_S)):
+        number = Fraction(rest, factor)
+        if rest >= 1_000 and (number < Fraction(9_995, 10) or unit == "s"):
+            return f"{sign}{float(number):.3g} {unit}"
     return f"{sign}{rest} ns"
 
 

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 //
-// The in-kernel meter: counts every frame at the ingress of the host port (what the node sends) and at the
-// ingress of the uplink (what the node receives), and passes it on untouched.
+// The in-kernel meter of one port: counts every frame at the port's ingress (what the node sends, on the host
+// port; what it receives, on the uplink) and passes it on untouched.
 //
 // It sits at *ingress* because the workload cannot skip that hook: egress hooks are passed by sockets that
 // bypass the queue discipline, and count before it (docs/explanation/meter.md).
 //
-// Nothing here is ever cleared. Totals only grow; a slot of the ring holds its bucket's index and the totals
-// as they stood after the bucket's last frame. The reader takes differences, so a frame that lands in a slot
-// late, or a reader that comes late, changes when bytes are seen but never how many.
+// Nothing here is ever cleared. Totals only grow, one set (a lane) a CPU. A slot of the ring holds its bucket's
+// index and the lane's totals as they stood before the bucket's first frame and after its last, so each slot says
+// by itself how much its bucket held, and two neighbours say whether anything between them is missing.
 //
 // Bytes are frame bytes without FCS, VLAN tags included:
 //   raw   what the kernel handed over; a segmentation-offloaded packet counts once
 //   wire  the same with each such packet's headers counted once a segment, as the far end of a wire would
+//
+// No helper here is newer than Linux 5.7, no field of __sk_buff newer than 5.7 (gso_size).
 #include <linux/bpf.h>
-#include <linux/icmpv6.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
-#include <linux/tcp.h>
 #include <linux/udp.h>
 
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#define HOOKS 2 // 0: host port ingress (egress of the node), 1: uplink ingress (ingress of the node)
 #define VLAN_TAG_BYTES 4
 #define MAX_TAGS 2
+#define MAX_EXTENSIONS 4
 #define IP_OFFSET_MASK 0x1fff
-
 #define ETH_P_LLDP_ 0x88cc
 #define PORT_VXLAN 4789
 #define PORT_GENEVE 6081
+#define CACHED 256 // labels a lane remembers; a power of two
 
 enum traffic_class {
 	CLASS_UNKNOWN = 0, // an address the table does not name; limits treat it as other pod
@@ -47,60 +47,29 @@ enum traffic_class {
 	CLASSES = 8,
 };
 
-// Set by the loader before the program is loaded, so that the verifier folds them in as constants.
-const volatile __u64 width_ns = 1000000; // of a bucket
-const volatile __u32 slots = 8192;       // of the ring, a hook and CPU; a power of two
-const volatile __u32 cpus = 1;           // possible CPUs
-const volatile __u32 peers = 1;          // entries of peer_totals a hook
-
-// The class table in force; only ever rises. Its lowest bit says which half of the tries holds it.
-__u32 generation = 0;
+// Written by the loader before the program is loaded, so that the verifier folds them in as constants.
+// The only object in .rodata: the loader writes that section as a whole.
+struct settings {
+	__u64 width_ns;      // of a bucket
+	__u32 slots;         // of the ring, a CPU; a power of two
+	__u32 cpus;          // highest possible CPU number plus one
+	__u32 peers;         // entries of the peer table a CPU
+	__u32 at_host_port;  // 1: look destinations up (egress); 0: sources (ingress)
+};
+const volatile struct settings settings = {};
 
 struct totals {
 	__u64 raw_bytes;
 	__u64 wire_bytes;
-	__u64 packets;  // as handed over
-	__u64 segments; // as on a wire
+	__u64 segments; // frames as on a wire
 };
 
 struct class_totals {
 	__u64 raw_bytes;
 	__u64 wire_bytes;
-	__u64 packets;
+	__u64 segments;
 	__u64 tunnelled_bytes; // wire bytes inside a tunnel: classified by the outer address only
-	__u64 tagged_packets;  // with a VLAN tag
-};
-
-// One lookup for everything a hook counts on this CPU.
-struct hook_totals {
-	struct totals all;
-	struct class_totals by_class[CLASSES];
-};
-
-struct peer_totals {
-	__u64 wire_bytes;
-	__u64 packets;
-};
-
-struct bucket {
-	__u64 index; // bpf_ktime_get_ns() / width_ns
-	__u64 raw_bytes;
-	__u64 wire_bytes;
-	__u64 packets;
-};
-
-// Address table: entries of both generations and directions live in one trie a family; the first 32 key bits
-// say whose they are, so one 4-byte store of `generation` switches the whole table at once.
-struct key4 {
-	__u32 prefix_bits; // 32 + prefix length
-	__u8 half, hook, pad[2];
-	__u8 address[4];
-};
-
-struct key6 {
-	__u32 prefix_bits;
-	__u8 half, hook, pad[2];
-	__u8 address[16];
+	__u64 tagged_segments; // with a VLAN tag
 };
 
 struct label {
@@ -108,36 +77,78 @@ struct label {
 	__u16 peer; // 0: none
 };
 
-// What the trie last said of an IPv4 address, per CPU: a trie walk costs as much as the rest of the meter.
-#define CACHED 1024 // a power of two
+// What the table last said of an address: a walk of it costs as much as the rest of the meter.
 struct cached_label {
-	__u32 address;
-	__u32 owner; // table generation and hook it was said for, plus one so that an empty entry fits none
+	__u64 address[2];
+	__u32 owner; // table generation and address family it was said for; 0: empty
 	struct label label;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, HOOKS);
-	__type(key, __u32);
-	__type(value, struct hook_totals);
-} totals SEC(".maps");
+// Everything one CPU counts. Memory-mapped by the agent, hence not a per-CPU map; its size keeps two CPUs'
+// lanes on different cache lines.
+struct lane {
+	struct totals all;
+	__u64 packets;    // as handed over
+	__u64 index;      // of the bucket of the newest frame
+	__u64 ends_ns;    // when that bucket ends
+	__u32 generation; // written by the agent: the table in force, from 1; its lowest bit is the half that holds it
+	__u32 pad;
+	__u64 reserved;
+	struct class_totals by_class[CLASSES];
+	struct cached_label cache[CACHED];
+};
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, HOOKS); // set by the loader: hooks * peers
-	__type(key, __u32);
-	__type(value, struct peer_totals);
-} peer_totals SEC(".maps");
+struct peer_totals {
+	__u64 wire_bytes;
+	__u64 segments;
+};
 
-// Indexed (hook * cpus + cpu) * slots + (index mod slots). A per-CPU array cannot be memory-mapped; this can.
+struct bucket {
+	__u64 index; // bpf_ktime_get_ns() / width_ns; 0: never used
+	struct totals before;
+	struct totals after;
+	__u64 pad;
+};
+
+// Entries of both halves live in one trie a family; the first 32 key bits say whose they are. The agent fills
+// the half that is not in force, then turns every lane's generation.
+struct key4 {
+	__u32 prefix_bits; // 32 + prefix length
+	__u8 half, pad[3];
+	__u8 address[4];
+};
+
+struct key6 {
+	__u32 prefix_bits;
+	__u8 half, pad[3];
+	__u8 address[16];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); // set by the loader: hooks * cpus * slots
+	__uint(max_entries, 1); // set by the loader: cpus
+	__type(key, __u32);
+	__type(value, struct lane);
+} lanes SEC(".maps");
+
+// Indexed cpu * slots + (index mod slots).
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); // set by the loader: cpus * slots
 	__type(key, __u32);
 	__type(value, struct bucket);
 } ring SEC(".maps");
+
+// Indexed cpu * peers + peer.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); // set by the loader: cpus * peers
+	__type(key, __u32);
+	__type(value, struct peer_totals);
+} peer_totals SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
@@ -155,18 +166,21 @@ struct {
 	__type(value, struct label);
 } table6 SEC(".maps");
 
+// The agent's own marks, kept where the counts are; the program never looks at them.
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CACHED);
-	__type(key, __u32);
-	__type(value, struct cached_label);
-} cache4 SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, 65536);
+} marks SEC(".maps");
 
 // What the headers say.
 struct parsed {
 	__u32 traffic_class;
 	__u32 peer;
-	__u32 header_bytes; // up to the payload of a segment; 0 if not known
+	__u32 header_bytes;  // up to the payload of a segment; 0: not known
+	__u32 jumbo_bytes;   // a header that only stands in a segmentation-offloaded packet, on no wire
 	__u32 tagged;
 	__u32 tunnelled;
 };
@@ -203,90 +217,176 @@ static __always_inline int is_tunnel(struct __sk_buff *skb, __u8 protocol, __u32
 	return udp && (udp->dest == bpf_htons(PORT_VXLAN) || udp->dest == bpf_htons(PORT_GENEVE));
 }
 
-static __always_inline __u32 segment_header_bytes(struct __sk_buff *skb, __u8 protocol, __u32 offset)
+static __always_inline int is_extension(__u8 protocol)
 {
-	__u8 words;
-
-	if (protocol == IPPROTO_UDP)
-		return offset + sizeof(struct udphdr);
-	// The data offset stands in the upper half of byte 12 of a TCP header.
-	if (protocol != IPPROTO_TCP || bpf_skb_load_bytes(skb, offset + 12, &words, 1))
-		return 0;
-	return offset + (words >> 4) * 4;
+	return protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING || protocol == IPPROTO_DSTOPTS;
 }
 
-static __always_inline void parse4(struct __sk_buff *skb, __u32 hook, __u32 offset, __u32 table, struct parsed *out)
+// Where the headers of a segmentation-offloaded packet end: those are repeated in each segment. Walks from the
+// outer IP header through at most one tunnel. Only such packets come here, so nothing is spared: a function of
+// its own, called once per up to 64 kB. Returns 0 where it cannot tell.
+static __noinline __u32 repeated_header_bytes(struct __sk_buff *skb, __u32 offset, __u32 protocol, __u32 *jumbo)
 {
-	struct key4 key = {.prefix_bits = 64, .half = table & 1, .hook = hook};
-	const struct iphdr *ip;
-	const __u32 owner = table * HOOKS + hook + 1;
+	__u8 bytes[8], next = 0;
+	__u16 type;
+
+	if (!jumbo)
+		return 0;
+	for (int depth = 0; depth < 2; depth++) {
+		if (protocol == ETH_P_IP) {
+			if (bpf_skb_load_bytes(skb, offset, bytes, 1) || bpf_skb_load_bytes(skb, offset + 9, &next, 1))
+				return 0;
+			offset += (bytes[0] & 15) * 4;
+		} else if (protocol == ETH_P_IPV6) {
+			if (bpf_skb_load_bytes(skb, offset + 6, &next, 1))
+				return 0;
+			offset += sizeof(struct ipv6hdr);
+			for (int i = 0; i < MAX_EXTENSIONS && is_extension(next); i++) {
+				if (bpf_skb_load_bytes(skb, offset, bytes, 4))
+					return 0;
+				// RFC 2675: option type 0xc2, four bytes long, says a length above 64 kB. It is taken out of
+				// each segment.
+				if (next == IPPROTO_HOPOPTS && bytes[1] == 0 && bytes[2] == 0xc2)
+					*jumbo += 8;
+				next = bytes[0];
+				offset += (bytes[1] + 1) * 8;
+			}
+		} else {
+			return 0;
+		}
+		if (next == IPPROTO_TCP) {
+			if (bpf_skb_load_bytes(skb, offset + 12, bytes, 1))
+				return 0;
+			return offset + (bytes[0] >> 4) * 4;
+		}
+		if (next == IPPROTO_IPIP) {
+			protocol = ETH_P_IP;
+		} else if (next == IPPROTO_IPV6) {
+			protocol = ETH_P_IPV6;
+		} else if (next == IPPROTO_GRE) {
+			if (bpf_skb_load_bytes(skb, offset, bytes, 4))
+				return 0;
+			type = (bytes[2] << 8) | bytes[3];
+			// Checksum, key and sequence number add four bytes each (RFC 2784, RFC 2890).
+			offset += 4 + ((bytes[0] >> 7) + ((bytes[0] >> 5) & 1) + ((bytes[0] >> 4) & 1)) * 4;
+			if (type == ETH_P_TEB) {
+				if (bpf_skb_load_bytes(skb, offset + 12, &type, 2))
+					return 0;
+				type = bpf_ntohs(type);
+				offset += ETH_HLEN;
+			}
+			protocol = type;
+		} else if (next == IPPROTO_UDP) {
+			if (bpf_skb_load_bytes(skb, offset + 2, &type, 2))
+				return 0;
+			type = bpf_ntohs(type);
+			offset += sizeof(struct udphdr);
+			if (type != PORT_VXLAN && type != PORT_GENEVE)
+				return offset;
+			if (bpf_skb_load_bytes(skb, offset, bytes, 1))
+				return 0;
+			offset += 8 + (type == PORT_GENEVE ? (bytes[0] & 0x3f) * 4 : 0);
+			if (bpf_skb_load_bytes(skb, offset + 12, &type, 2))
+				return 0;
+			protocol = bpf_ntohs(type);
+			offset += ETH_HLEN;
+		} else {
+			return 0;
+		}
+	}
+	return 0;
+}
+
+static __always_inline struct cached_label *remembered(struct lane *lane, __u64 high, __u64 low, __u32 owner, int *known)
+{
+	__u64 mixed = (high ^ low) * 0x9e3779b97f4a7c15ull;
+	struct cached_label *cached = &lane->cache[(mixed >> 40) & (CACHED - 1)];
+
+	*known = cached->owner == owner && cached->address[0] == high && cached->address[1] == low;
+	if (!*known) {
+		cached->address[0] = high;
+		cached->address[1] = low;
+		cached->owner = owner;
+	}
+	return cached;
+}
+
+static __always_inline void remember(struct cached_label *cached, const struct label *label)
+{
+	cached->label.traffic_class = label ? label->traffic_class : CLASS_UNKNOWN;
+	cached->label.peer = label ? label->peer : 0;
+}
+
+static __always_inline void parse4(struct __sk_buff *skb, struct lane *lane, __u32 offset, struct parsed *out)
+{
+	const __u32 table = lane->generation;
 	struct cached_label *cached;
-	struct label *label;
+	const struct iphdr *ip;
 	struct iphdr copy;
-	__u32 transport, address, slot;
+	__u32 address;
+	int known;
 
 	ip = header(skb, offset, sizeof(*ip), &copy);
 	if (!ip)
 		return;
-	address = hook == 0 ? ip->daddr : ip->saddr;
-	slot = ((address * 2654435761u) >> 16) & (CACHED - 1);
-	cached = bpf_map_lookup_elem(&cache4, &slot);
-	if (!cached)
-		return;
-	if (cached->address != address || cached->owner != owner) {
+	address = settings.at_host_port ? ip->daddr : ip->saddr;
+	cached = remembered(lane, 0, address, table * 2 + 1, &known);
+	if (!known) {
+		struct key4 key = {.prefix_bits = 64, .half = table & 1};
+
 		__builtin_memcpy(key.address, &address, sizeof(key.address));
-		label = bpf_map_lookup_elem(&table4, &key);
-		cached->address = address;
-		cached->owner = owner;
-		cached->label.traffic_class = label ? label->traffic_class : CLASS_UNKNOWN;
-		cached->label.peer = label ? label->peer : 0;
+		remember(cached, bpf_map_lookup_elem(&table4, &key));
 	}
 	out->traffic_class = cached->label.traffic_class;
 	out->peer = cached->label.peer;
-	transport = offset + ip->ihl * 4;
-	if (ip->frag_off & bpf_htons(IP_OFFSET_MASK))
-		return;
-	out->tunnelled = is_tunnel(skb, ip->protocol, transport);
-	if (skb->gso_segs > 1)
-		out->header_bytes = segment_header_bytes(skb, ip->protocol, transport);
+	if (!(ip->frag_off & bpf_htons(IP_OFFSET_MASK)))
+		out->tunnelled = is_tunnel(skb, ip->protocol, offset + ip->ihl * 4);
+	if (skb->gso_size)
+		out->header_bytes = repeated_header_bytes(skb, offset, ETH_P_IP, &out->jumbo_bytes);
 }
 
-static __always_inline void parse6(struct __sk_buff *skb, __u32 hook, __u32 offset, __u32 table, struct parsed *out)
+static __always_inline void parse6(struct __sk_buff *skb, struct lane *lane, __u32 offset, struct parsed *out)
 {
-	struct key6 key = {.prefix_bits = 160, .half = table & 1, .hook = hook};
+	const __u32 table = lane->generation;
+	struct cached_label *cached;
 	const struct ipv6hdr *ip;
-	struct label *label;
 	struct ipv6hdr copy;
-	__u32 transport = offset + sizeof(*ip);
+	__u64 address[2];
 	__u8 type;
+	int known;
 
 	ip = header(skb, offset, sizeof(*ip), &copy);
 	if (!ip)
 		return;
-	// Router and neighbour solicitation, advertisement and redirect: types 133 to 137 (RFC 4861).
-	if (ip->nexthdr == IPPROTO_ICMPV6 && !bpf_skb_load_bytes(skb, transport, &type, 1) && type >= 133 && type <= 137) {
+	// Router and neighbour solicitation, advertisement and redirect: types 133 to 137; a hop limit of 255 shows
+	// that no router passed it on (RFC 4861, section 3.1).
+	if (ip->nexthdr == IPPROTO_ICMPV6 && ip->hop_limit == 255 &&
+	    !bpf_skb_load_bytes(skb, offset + sizeof(*ip), &type, 1) && type >= 133 && type <= 137) {
 		out->traffic_class = CLASS_L2_CONTROL;
 		return;
 	}
-	__builtin_memcpy(key.address, hook == 0 ? &ip->daddr : &ip->saddr, sizeof(key.address));
-	label = bpf_map_lookup_elem(&table6, &key);
-	if (label) {
-		out->traffic_class = label->traffic_class;
-		out->peer = label->peer;
+	__builtin_memcpy(address, settings.at_host_port ? &ip->daddr : &ip->saddr, sizeof(address));
+	cached = remembered(lane, address[0], address[1], table * 2 + 2, &known);
+	if (!known) {
+		struct key6 key = {.prefix_bits = 160, .half = table & 1};
+
+		__builtin_memcpy(key.address, address, sizeof(key.address));
+		remember(cached, bpf_map_lookup_elem(&table6, &key));
 	}
-	out->tunnelled = is_tunnel(skb, ip->nexthdr, transport);
-	if (skb->gso_segs > 1)
-		out->header_bytes = segment_header_bytes(skb, ip->nexthdr, transport);
+	out->traffic_class = cached->label.traffic_class;
+	out->peer = cached->label.peer;
+	out->tunnelled = is_tunnel(skb, ip->nexthdr, offset + sizeof(*ip));
+	if (skb->gso_size)
+		out->header_bytes = repeated_header_bytes(skb, offset, ETH_P_IPV6, &out->jumbo_bytes);
 }
 
-static __always_inline void parse(struct __sk_buff *skb, __u32 hook, __u32 table, struct parsed *out)
+static __always_inline void parse(struct __sk_buff *skb, struct lane *lane, struct parsed *out)
 {
 	__u32 offset = sizeof(struct ethhdr);
 	__be16 protocol = skb->protocol;
 	const struct tag *tag;
 	struct tag copy;
 
-	out->tagged = !!skb->vlan_present;
 	// Tags the kernel has not lifted out of the frame stand before the network header.
 	for (int i = 0; i < MAX_TAGS && is_tag(protocol); i++) {
 		tag = header(skb, offset, sizeof(*tag), &copy);
@@ -297,9 +397,9 @@ static __always_inline void parse(struct __sk_buff *skb, __u32 hook, __u32 table
 		protocol = tag->protocol;
 	}
 	if (protocol == bpf_htons(ETH_P_IP))
-		parse4(skb, hook, offset, table, out);
+		parse4(skb, lane, offset, out);
 	else if (protocol == bpf_htons(ETH_P_IPV6))
-		parse6(skb, hook, offset, table, out);
+		parse6(skb, lane, offset, out);
 	else if (protocol == bpf_htons(ETH_P_ARP) || protocol == bpf_htons(ETH_P_LLDP_))
 		out->traffic_class = CLASS_L2_CONTROL;
 	else
@@ -307,76 +407,75 @@ static __always_inline void parse(struct __sk_buff *skb, __u32 hook, __u32 table
 }
 
 // 1. Frame bytes: raw as handed over, wire with the headers of every segment.
-// 2. Totals of this CPU grow.
-// 3. The current bucket's slot takes the totals as they stand now, and its own index.
+// 2. A frame of a new bucket opens the bucket's slot with the totals as they stand before it.
+// 3. Totals of this CPU grow, and stand in the slot as the bucket's newest.
 // 4. Totals of the traffic class and of the peer node grow.
-static __always_inline int meter(struct __sk_buff *skb, __u32 hook)
+SEC("classifier")
+int weighbridge_meter(struct __sk_buff *skb)
 {
 	struct parsed parsed = {.traffic_class = CLASS_UNKNOWN};
-	__u32 segments = 1, key, tag_bytes;
+	__u32 cpu = bpf_get_smp_processor_id(), segments = 1, tag_bytes = 0, payload, key;
 	struct class_totals *by_class;
 	struct peer_totals *by_peer;
-	struct hook_totals *counted;
-	__u64 raw, wire, index;
-	struct totals *total;
+	__u64 raw, wire, now_ns;
 	struct bucket *slot;
+	struct lane *lane;
 
-	counted = bpf_map_lookup_elem(&totals, &hook);
-	if (!counted)
+	lane = bpf_map_lookup_elem(&lanes, &cpu);
+	if (!lane)
 		return TC_ACT_UNSPEC;
-	total = &counted->all;
 
-	parse(skb, hook, generation, &parsed);
-	tag_bytes = skb->vlan_present ? VLAN_TAG_BYTES : 0;
+	if (skb->vlan_present) {
+		tag_bytes = VLAN_TAG_BYTES;
+		parsed.tagged = 1;
+	}
+	parse(skb, lane, &parsed);
 	raw = wire = skb->len + tag_bytes;
-	if (skb->gso_segs > 1) {
+	if (skb->gso_size) {
 		segments = skb->gso_segs;
-		wire += (__u64)(segments - 1) * (parsed.header_bytes + tag_bytes);
+		payload = skb->len - parsed.header_bytes;
+		if (!segments) // handed in by a virtual machine or a raw socket, which do not count them
+			segments = (payload + skb->gso_size - 1) / skb->gso_size;
+		if (!segments)
+			segments = 1;
+		wire += (__u64)(segments - 1) * (parsed.header_bytes + tag_bytes) - (__u64)segments * parsed.jumbo_bytes;
 	}
 
-	total->raw_bytes += raw;
-	total->wire_bytes += wire;
-	total->packets += 1;
-	total->segments += segments;
-
-	index = bpf_ktime_get_ns() / width_ns;
-	key = (hook * cpus + bpf_get_smp_processor_id()) * slots + (index & (slots - 1));
+	now_ns = bpf_ktime_get_ns();
+	if (now_ns >= lane->ends_ns) {
+		lane->index = now_ns / settings.width_ns;
+		lane->ends_ns = (lane->index + 1) * settings.width_ns;
+	}
+	key = cpu * settings.slots + (lane->index & (settings.slots - 1));
 	slot = bpf_map_lookup_elem(&ring, &key);
-	if (slot) {
-		slot->raw_bytes = total->raw_bytes;
-		slot->wire_bytes = total->wire_bytes;
-		slot->packets = total->segments;
-		slot->index = index;
+	if (slot && slot->index != lane->index) {
+		slot->before = lane->all;
+		slot->index = lane->index;
 	}
+	lane->all.raw_bytes += raw;
+	lane->all.wire_bytes += wire;
+	lane->all.segments += segments;
+	lane->packets += 1;
+	if (slot)
+		slot->after = lane->all;
 
-	by_class = &counted->by_class[parsed.traffic_class & (CLASSES - 1)];
+	by_class = &lane->by_class[parsed.traffic_class & (CLASSES - 1)];
 	by_class->raw_bytes += raw;
 	by_class->wire_bytes += wire;
-	by_class->packets += segments;
-	by_class->tagged_packets += parsed.tagged;
+	by_class->segments += segments;
+	if (parsed.tagged)
+		by_class->tagged_segments += segments;
 	if (parsed.tunnelled)
 		by_class->tunnelled_bytes += wire;
-	if (parsed.peer && parsed.peer < peers) {
-		key = hook * peers + parsed.peer;
+	if (parsed.peer && parsed.peer < settings.peers) {
+		key = cpu * settings.peers + parsed.peer;
 		by_peer = bpf_map_lookup_elem(&peer_totals, &key);
 		if (by_peer) {
 			by_peer->wire_bytes += wire;
-			by_peer->packets += segments;
+			by_peer->segments += segments;
 		}
 	}
 	return TC_ACT_UNSPEC;
-}
-
-SEC("classifier")
-int weighbridge_host_port(struct __sk_buff *skb)
-{
-	return meter(skb, 0);
-}
-
-SEC("classifier")
-int weighbridge_uplink(struct __sk_buff *skb)
-{
-	return meter(skb, 1);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -37,7 +37,7 @@ class PortDescription(_message.Message):
     def __init__(self, port: _Optional[str] = ..., role: _Optional[_Union[_reading_pb2.PortRole, str]] = ..., speed_bytes_per_s: _Optional[int] = ..., mtu_bytes: _Optional[int] = ..., source: _Optional[str] = ..., framing: _Optional[_Union[_reading_pb2.Framing, str]] = ..., refresh_ns: _Optional[int] = ..., sees: _Optional[_Iterable[str]] = ..., cannot_see: _Optional[_Iterable[str]] = ..., missing: _Optional[_Union[_reading_pb2.MissingReason, str]] = ...) -> None: ...
 
 class AgentDescription(_message.Message):
-    __slots__ = ("agent", "agent_version", "bundle_sha256", "frame_public_key", "python_version", "kernel", "machine", "clock", "frame_interval_ns", "ports", "spool", "last_sequence", "agent_start")
+    __slots__ = ("agent", "agent_version", "bundle_sha256", "frame_public_key", "python_version", "kernel", "machine", "clock", "frame_interval_ns", "ports", "spool", "last_sequence", "agent_start", "meters", "class_table_sequence", "class_table_sha256")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_SHA256_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,9 @@ class AgentDescription(_message.Message):
     SPOOL_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     AGENT_START_FIELD_NUMBER: _ClassVar[int]
+    METERS_FIELD_NUMBER: _ClassVar[int]
+    CLASS_TABLE_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_TABLE_SHA256_FIELD_NUMBER: _ClassVar[int]
     agent: str
     agent_version: str
     bundle_sha256: str
@@ -64,7 +67,34 @@ class AgentDescription(_message.Message):
     spool: _frame_pb2.SpoolState
     last_sequence: int
     agent_start: int
-    def __init__(self, agent: _Optional[str] = ..., agent_version: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., frame_public_key: _Optional[bytes] = ..., python_version: _Optional[str] = ..., kernel: _Optional[str] = ..., machine: _Optional[str] = ..., clock: _Optional[_Union[_frame_pb2.ClockStamp, _Mapping]] = ..., frame_interval_ns: _Optional[int] = ..., ports: _Optional[_Iterable[_Union[PortDescription, _Mapping]]] = ..., spool: _Optional[_Union[_frame_pb2.SpoolState, _Mapping]] = ..., last_sequence: _Optional[int] = ..., agent_start: _Optional[int] = ...) -> None: ...
+    meters: _containers.RepeatedCompositeFieldContainer[MeterDescription]
+    class_table_sequence: int
+    class_table_sha256: bytes
+    def __init__(self, agent: _Optional[str] = ..., agent_version: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., frame_public_key: _Optional[bytes] = ..., python_version: _Optional[str] = ..., kernel: _Optional[str] = ..., machine: _Optional[str] = ..., clock: _Optional[_Union[_frame_pb2.ClockStamp, _Mapping]] = ..., frame_interval_ns: _Optional[int] = ..., ports: _Optional[_Iterable[_Union[PortDescription, _Mapping]]] = ..., spool: _Optional[_Union[_frame_pb2.SpoolState, _Mapping]] = ..., last_sequence: _Optional[int] = ..., agent_start: _Optional[int] = ..., meters: _Optional[_Iterable[_Union[MeterDescription, _Mapping]]] = ..., class_table_sequence: _Optional[int] = ..., class_table_sha256: _Optional[bytes] = ...) -> None: ...
+
+class MeterDescription(_message.Message):
+    __slots__ = ("port", "unavailable", "unavailable_text", "width_ns", "source", "framing", "sees", "cannot_see", "findings", "texts")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    UNAVAILABLE_TEXT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_NS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FRAMING_FIELD_NUMBER: _ClassVar[int]
+    SEES_FIELD_NUMBER: _ClassVar[int]
+    CANNOT_SEE_FIELD_NUMBER: _ClassVar[int]
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
+    port: str
+    unavailable: str
+    unavailable_text: str
+    width_ns: int
+    source: str
+    framing: _reading_pb2.Framing
+    sees: _containers.RepeatedScalarFieldContainer[str]
+    cannot_see: _containers.RepeatedScalarFieldContainer[str]
+    findings: _containers.RepeatedScalarFieldContainer[str]
+    texts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, port: _Optional[str] = ..., unavailable: _Optional[str] = ..., unavailable_text: _Optional[str] = ..., width_ns: _Optional[int] = ..., source: _Optional[str] = ..., framing: _Optional[_Union[_reading_pb2.Framing, str]] = ..., sees: _Optional[_Iterable[str]] = ..., cannot_see: _Optional[_Iterable[str]] = ..., findings: _Optional[_Iterable[str]] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClockRequest(_message.Message):
     __slots__ = ()
@@ -85,3 +115,19 @@ class Acknowledgement(_message.Message):
     ACKNOWLEDGED_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     acknowledged_sequence: int
     def __init__(self, acknowledged_sequence: _Optional[int] = ...) -> None: ...
+
+class SignedClassTable(_message.Message):
+    __slots__ = ("body", "signature")
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    body: bytes
+    signature: bytes
+    def __init__(self, body: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class ClassTableReply(_message.Message):
+    __slots__ = ("sequence", "sha256")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    sha256: bytes
+    def __init__(self, sequence: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...

@@ -45,6 +45,11 @@ class AgentServiceStub:
                 request_serializer=protos_dot_v1_dot_agent__pb2.ClockRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_agent__pb2.ClockReply.FromString,
                 _registered_method=True)
+        self.SetClassTable = channel.unary_unary(
+                '/weighbridge.v1.AgentService/SetClassTable',
+                request_serializer=protos_dot_v1_dot_agent__pb2.SignedClassTable.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_agent__pb2.ClassTableReply.FromString,
+                _registered_method=True)
         self.StreamFrames = channel.stream_stream(
                 '/weighbridge.v1.AgentService/StreamFrames',
                 request_serializer=protos_dot_v1_dot_agent__pb2.Acknowledgement.SerializeToString,
@@ -62,6 +67,12 @@ class AgentServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ExchangeClock(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetClassTable(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -85,6 +96,11 @@ def add_AgentServiceServicer_to_server(servicer, server):
                     servicer.ExchangeClock,
                     request_deserializer=protos_dot_v1_dot_agent__pb2.ClockRequest.FromString,
                     response_serializer=protos_dot_v1_dot_agent__pb2.ClockReply.SerializeToString,
+            ),
+            'SetClassTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetClassTable,
+                    request_deserializer=protos_dot_v1_dot_agent__pb2.SignedClassTable.FromString,
+                    response_serializer=protos_dot_v1_dot_agent__pb2.ClassTableReply.SerializeToString,
             ),
             'StreamFrames': grpc.stream_stream_rpc_method_handler(
                     servicer.StreamFrames,
@@ -146,6 +162,33 @@ class AgentService:
             '/weighbridge.v1.AgentService/ExchangeClock',
             protos_dot_v1_dot_agent__pb2.ClockRequest.SerializeToString,
             protos_dot_v1_dot_agent__pb2.ClockReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetClassTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/weighbridge.v1.AgentService/SetClassTable',
+            protos_dot_v1_dot_agent__pb2.SignedClassTable.SerializeToString,
+            protos_dot_v1_dot_agent__pb2.ClassTableReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,3 +1,4 @@
+from protos.v1 import meter_pb2 as _meter_pb2
 from protos.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -44,7 +45,7 @@ class Loss(_message.Message):
     def __init__(self, first_sequence: _Optional[int] = ..., last_sequence: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("version", "agent", "sequence", "previous_sha256", "clock", "ports", "spool", "losses", "agent_version", "agent_start")
+    __slots__ = ("version", "agent", "sequence", "previous_sha256", "clock", "ports", "spool", "losses", "agent_version", "agent_start", "meters", "class_table_sha256")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +56,8 @@ class Frame(_message.Message):
     LOSSES_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     AGENT_START_FIELD_NUMBER: _ClassVar[int]
+    METERS_FIELD_NUMBER: _ClassVar[int]
+    CLASS_TABLE_SHA256_FIELD_NUMBER: _ClassVar[int]
     version: int
     agent: str
     sequence: int
@@ -65,7 +68,9 @@ class Frame(_message.Message):
     losses: _containers.RepeatedCompositeFieldContainer[Loss]
     agent_version: str
     agent_start: int
-    def __init__(self, version: _Optional[int] = ..., agent: _Optional[str] = ..., sequence: _Optional[int] = ..., previous_sha256: _Optional[bytes] = ..., clock: _Optional[_Union[ClockStamp, _Mapping]] = ..., ports: _Optional[_Iterable[_Union[_reading_pb2.PortReading, _Mapping]]] = ..., spool: _Optional[_Union[SpoolState, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[Loss, _Mapping]]] = ..., agent_version: _Optional[str] = ..., agent_start: _Optional[int] = ...) -> None: ...
+    meters: _containers.RepeatedCompositeFieldContainer[_meter_pb2.MeterReading]
+    class_table_sha256: bytes
+    def __init__(self, version: _Optional[int] = ..., agent: _Optional[str] = ..., sequence: _Optional[int] = ..., previous_sha256: _Optional[bytes] = ..., clock: _Optional[_Union[ClockStamp, _Mapping]] = ..., ports: _Optional[_Iterable[_Union[_reading_pb2.PortReading, _Mapping]]] = ..., spool: _Optional[_Union[SpoolState, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[Loss, _Mapping]]] = ..., agent_version: _Optional[str] = ..., agent_start: _Optional[int] = ..., meters: _Optional[_Iterable[_Union[_meter_pb2.MeterReading, _Mapping]]] = ..., class_table_sha256: _Optional[bytes] = ...) -> None: ...
 
 class SignedFrame(_message.Message):
     __slots__ = ("body", "signature")

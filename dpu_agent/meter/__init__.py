@@ -1,0 +1,1 @@
+"""The in-kernel meter: every frame at a port's ingress, by the millisecond, class and peer."""
