@@ -93,9 +93,6 @@ def prepare_file_systems(description: dict[str, Any]) -> None:
         OSError: a mount failed; the text names it.
     """
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
-    # Copies of other machines' network namespace mounts would keep those alive after their machine is gone.
-    while os.path.ismount("/run/netns"):
-        linux.unmount_detached("/run/netns")
     # Opened before anything is covered: a source may itself lie under /opt or /var/lib.
     kept = [(path, os.open(path, os.O_PATH)) for path in description["keep_visible"]]
     sources = {

@@ -22,7 +22,6 @@ MS_NOEXEC = 0x8
 MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_PRIVATE = 0x4_0000
-MNT_DETACH = 0x2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
@@ -43,8 +42,3 @@ def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str 
     """Mount ``source`` on ``target``; with ``MS_BIND``, ``kind`` is ignored and may be None."""
     encoded = (os.fsencode(source), os.fsencode(target), kind and kind.encode(), flags, data and data.encode())
     _checked(_libc.mount(*encoded), f"mount {kind or source} on {target}")
-
-
-def unmount_detached(target: str) -> None:
-    """Detach ``target`` and everything below it from this mount namespace."""
-    _checked(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")

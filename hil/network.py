@@ -168,10 +168,9 @@ class Network:
         namespace = network_namespace(self.plan.rig, machine.name)
         for bridge in sorted(bridges - set(interfaces(namespace))):
             first = next(port for port in machine.ports if port.bridge == bridge)
-            # An address of its own: else the bridge takes, and changes, the lowest of its ports'.
-            address = f"02{first.mac[2:-2]}{int(first.mac[-2:], 16) ^ 0xFF:02x}"
+            # Given, so that it stays; one of its ports', as Linux does it, so that it can be told for a bridge.
             options = "mcast_snooping 0 stp_state 0 forward_delay 0"
-            batch.append(f"link add {bridge} address {address} mtu {self.plan.mtu} type bridge {options}")
+            batch.append(f"link add {bridge} address {first.mac} mtu {self.plan.mtu} type bridge {options}")
             batch.append(f"link set {bridge} up")
         batch.append("link set lo up")
         for port in ports:

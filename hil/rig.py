@@ -135,7 +135,8 @@ class Rig:
         """
         with _sole_builder(self.name):
             remains.clear(self.name, grace_s=grace_s)
-            self._record("down")
+            if self.state.is_dir():  # someone may have removed it while the rig was up
+                self._record("down")
 
     def __enter__(self) -> Rig:  # noqa: PYI034 typing.Self is Python 3.11's
         return self
@@ -311,7 +312,7 @@ class Rig:
         sitefile.write(self.state, self.file, self.plan, made)
         for machine in self.machines.values():
             machine.make_disk()
-            services.set_up(machine, self.file, made)
+            services.set_up(machine, self.file, self.plan, made)
         for machine in self.machines.values():
             progress(f"booting {machine.name}")
             machine.boot()

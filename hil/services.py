@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,8 +110,8 @@ def set_up_dpu(machine: Machine, host_key: KeyPair, deploy_key: KeyPair) -> None
     machine.define_service(SSHD, ["/usr/sbin/sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config"])
 
 
-def set_up_switch(machine: Machine, rig_file: RigFile, secret: SnmpSecret) -> None:
-    """Let snmpd answer the one user on the management address."""
+def set_up_switch(machine: Machine, rig_file: RigFile, plan: Plan, secret: SnmpSecret) -> None:
+    """Let snmpd answer the one user on the management address, and know what each declared port is for (ifAlias)."""
     user = rig_file.switch.snmpd.user
     lines = [
         f"agentAddress udp:{machine.plan.management_address}:{SNMP_PORT}",
@@ -133,7 +133,7 @@ def set_up_switch(machine: Machine, rig_file: RigFile, secret: SnmpSecret) -> No
     persistent = machine.disk / "var-lib" / "snmp"
     persistent.mkdir(parents=True, exist_ok=True)
     create = f'createUser {user} SHA-256 "{secret.auth}" AES "{secret.privacy}"\n'
-    write_secret(persistent / "snmpd.conf", create)
+    write_secret(persistent / "snmpd.conf", create + "".join(_port_aliases(machine.name, plan)))
     machine.define_service(
         SNMPD,
         ["/usr/sbin/snmpd", "-f", "-Lo", "-I", "-smux,mteTrigger,mteTriggerConf"],
@@ -174,7 +174,7 @@ def stop_lying(machine: Machine, rig_file: RigFile) -> None:
     machine.supervise("restart", EXPORTER)
 
 
-def set_up(machine: Machine, rig_file: RigFile, made: Secrets) -> None:
+def set_up(machine: Machine, rig_file: RigFile, plan: Plan, made: Secrets) -> None:
     """Write what the machine's daemons need, by its role."""
     role = machine.plan.role
     if role is Role.HOST:
@@ -182,7 +182,20 @@ def set_up(machine: Machine, rig_file: RigFile, made: Secrets) -> None:
     elif role is Role.DPU:
         set_up_dpu(machine, made.host_keys[machine.name], made.deploy_key)
     elif role is Role.SWITCH:
-        set_up_switch(machine, rig_file, made.snmp)
+        set_up_switch(machine, rig_file, plan, made.snmp)
+
+
+def _port_aliases(switch: str, plan: Plan) -> Iterator[str]:
+    """Yield snmpd's own record of ifAlias for the declared ports, as if someone had set them by SNMP.
+
+    A port's ifIndex is its place among the switch's interfaces, which are made in the plan's order after ``lo``.
+    """
+    indexes = {port.name: index for index, port in enumerate(plan.machines[switch].ports, start=2)}
+    for cable in plan.cables:
+        if cable.far.machine == switch and cable.declared:
+            near = plan.machines[cable.near.machine]
+            alias = f"{near.node}/{cable.near.port}" if near.node else near.name
+            yield f"ifXTable .{indexes[cable.far.port]} 14:0 18:0x{alias.encode().hex()} $\n"
 
 
 def _exporter(listen: str) -> list[str]:

@@ -409,10 +409,12 @@ def serve(supervisor: Supervisor, socket_path: str, *, grace_s: float = 5.0) -> 
     signalled = _wake_on_signals(selector)
     supervisor.start_enabled()  # before the socket is there: who finds it, finds the services started
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(socket_path)
-    Path(socket_path).chmod(0o600)
+    unready = f"{socket_path}.new"  # renamed when it listens: who finds the socket may connect
+    listener.bind(unready)
+    Path(unready).chmod(0o600)
     listener.listen(16)
     listener.setblocking(False)
+    Path(unready).rename(socket_path)
 
     def close(connection: _Connection) -> None:
         if connection.peer.fileno() >= 0:

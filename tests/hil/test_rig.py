@@ -203,12 +203,12 @@ def test_each_machine_sees_itself(pair: Rig) -> None:
 
 
 def test_a_machine_s_folders_and_bpf_objects_are_its_own(pair: Rig) -> None:
-    first, second = pair.machine("node1-dpu0"), pair.machine("node2-dpu0")
+    first, second, mine = pair.machine("node1-dpu0"), pair.machine("node2-dpu0"), f"of-{pair.name}"
     for folder in ("/opt", "/var/lib", "/run", "/root", "/sys/fs/bpf"):
-        first.run(["mkdir", f"{folder}/mine"])
-        assert second.run(["test", "-e", f"{folder}/mine"], check=False).returncode == 1, folder
-        assert not Path(folder, "mine").exists(), folder
-        first.run(["rmdir", f"{folder}/mine"])
+        first.run(["mkdir", f"{folder}/{mine}"])
+        assert second.run(["test", "-e", f"{folder}/{mine}"], check=False).returncode == 1, folder
+        assert not Path(folder, mine).exists(), folder
+        first.run(["rmdir", f"{folder}/{mine}"])
     assert first.run(["stat", "-f", "-c", "%T", "/sys/fs/bpf"]).stdout == "bpf_fs\n"
 
 
@@ -413,6 +413,8 @@ def snmp(rig: Rig, *arguments: str, configuration: Path | None = None) -> subpro
 def test_snmpd_answers_its_user_and_nobody_else(pair: Rig, tmp_path: Path) -> None:
     names = snmp(pair, "snmpbulkwalk", "-O", "qvUe", "10.250.0.2", "1.3.6.1.2.1.31.1.1.1.1").stdout.split()
     assert names == ['"mgmt0"', '"eth1"', '"eth2"'], "ports, without the bridge and loopback"
+    aliases = snmp(pair, "snmpbulkwalk", "-O", "qvUe", "10.250.0.2", "1.3.6.1.2.1.31.1.1.1.18").stdout.split()
+    assert aliases == ['""', '"node1/p0"', '"node2/p0"']
     good = (pair.state / "secrets" / "net-snmp" / "snmp.conf").read_text(encoding="utf-8")
     for what, bad in (
         ("password", good.replace("defAuthPassphrase ", "defAuthPassphrase x")),
@@ -455,6 +457,9 @@ def test_a_switch_reboot_is_one_more_engine_boot_of_the_same_engine(pair: Rig) -
     *same, more = snmp(pair, *engine).stdout.split()
     assert same == name
     assert int(more) == int(boots) + 1
+    aliases = ["snmpbulkwalk", "-O", "qvUe", "10.250.0.2", "1.3.6.1.2.1.31.1.1.1.18"]
+    # In its first three seconds snmpd still lists loopback and bridge.
+    until(lambda: snmp(pair, *aliases).stdout.split() == ['""', '"node1/p0"', '"node2/p0"'])
     pair.wait_until_ready()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -11,6 +12,13 @@ import pytest
 
 from hil.traffic import allreduce, blast, frames, inference, outcome, transfer
 from protos.units import NS_PER_S
+
+_FIRST_PORT = 10_000 + os.getpid() % 400 * 50  # below the ephemeral ports, another for each test run
+
+
+def at(number: int) -> str:
+    """Return a loopback address of this test run's own."""
+    return f"127.0.0.1:{_FIRST_PORT + number}"
 
 
 def start(module: str, *arguments: str) -> subprocess.Popen[str]:
@@ -27,21 +35,21 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def test_a_transfer_is_exact_and_confirmed() -> None:
-    receiver = start("transfer", "receive", "--listen", "127.0.0.1:39001")
-    sender = finish(start("transfer", "send", "--target", "127.0.0.1:39001", "--bytes", "1234567B"))
+    receiver = start("transfer", "receive", "--listen", at(1))
+    sender = finish(start("transfer", "send", "--target", at(1), "--bytes", "1234567B"))
     assert sender["bytes_sent"] == "1234567"
     assert finish(receiver)["bytes_received"] == "1234567"
 
 
 def test_a_paced_transfer_takes_its_time() -> None:
-    receiver = start("transfer", "receive", "--listen", "127.0.0.1:39002")
-    sender = finish(start("transfer", "send", "--target", "127.0.0.1:39002", "--bytes", "2MB", "--rate", "4MB/s"))
+    receiver = start("transfer", "receive", "--listen", at(2))
+    sender = finish(start("transfer", "send", "--target", at(2), "--bytes", "2MB", "--rate", "4MB/s"))
     finish(receiver)
     assert 0.45 <= (int(sender["end_ns"]) - int(sender["start_ns"])) / NS_PER_S <= 2.0
 
 
 def test_nobody_to_send_to_is_an_error_in_time() -> None:
-    sender = start("transfer", "send", "--target", "127.0.0.1:39003", "--bytes", "1kB", "--within", "300ms")
+    sender = start("transfer", "send", "--target", at(3), "--bytes", "1kB", "--within", "300ms")
     out, err = sender.communicate(timeout=20)
     assert sender.returncode == 1
     assert out == ""
@@ -50,7 +58,7 @@ def test_nobody_to_send_to_is_an_error_in_time() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_an_all_reduce_adds_up_on_every_rank(ranks: int) -> None:
-    ring = ",".join(f"127.0.0.1:{39010 + 10 * ranks + rank}" for rank in range(ranks))
+    ring = ",".join(at(10 * ranks + rank) for rank in range(ranks))
     bounds = ("--bytes", "100kB", "--for", "20s", "--iterations", "5")
     processes = [start("allreduce", "--rank", str(rank), "--ring", ring, *bounds) for rank in range(ranks)]
     records = [finish(process) for process in processes]
@@ -75,8 +83,8 @@ def test_a_wrong_sum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_blast_keeps_its_rate_and_counts_what_arrives() -> None:
-    receiver = start("blast", "receive", "--listen", "127.0.0.1:39005", "--for", "3s")
-    arguments = ("--target", "127.0.0.1:39005", "--rate", "2MB/s", "--for", "1s", "--size", "1000")
+    receiver = start("blast", "receive", "--listen", at(5), "--for", "3s")
+    arguments = ("--target", at(5), "--rate", "2MB/s", "--for", "1s", "--size", "1000")
     sender = start("blast", "send", *arguments)
     sent = finish(sender)
     got = finish(receiver)
@@ -87,10 +95,10 @@ def test_blast_keeps_its_rate_and_counts_what_arrives() -> None:
 
 
 def test_blast_stops_at_its_volume() -> None:
-    receiver = start("blast", "receive", "--listen", "127.0.0.1:39006", "--for", "2s")
+    receiver = start("blast", "receive", "--listen", at(6), "--for", "2s")
     arguments = (
         "--target",
-        "127.0.0.1:39006",
+        at(6),
         "--rate",
         "50MB/s",
         "--for",
@@ -105,8 +113,8 @@ def test_blast_stops_at_its_volume() -> None:
 
 
 def test_both_sides_of_inference_count_the_same() -> None:
-    server = start("inference", "serve", "--listen", "127.0.0.1:39007", "--for", "2s")
-    arguments = ("--target", "127.0.0.1:39007", "--rate", "8", "--for", "1s", "--seed", "7")
+    server = start("inference", "serve", "--listen", at(7), "--for", "2s")
+    arguments = ("--target", at(7), "--rate", "8", "--for", "1s", "--seed", "7")
     asked, served = finish(start("inference", "ask", *arguments)), finish(server)
     assert asked["detail"]["failed"] + served["detail"]["failed"] == 0
     assert asked["detail"]["requests"] == served["detail"]["requests"] >= 2
