@@ -26,6 +26,7 @@ from controller.pki import (
     create_site_pki,
     issue_certificate,
     write_issued,
+    write_new,
 )
 from controller.pki_cli import app
 
@@ -170,6 +171,17 @@ def test_nothing_is_overwritten_and_nothing_half_written(pki: Path) -> None:
     with pytest.raises(OperatorError, match=r"controller\.key"):
         create_site_pki(pki, site="demo", controller="ctl", agents={})
     assert files(pki) == before
+
+
+def test_a_file_that_came_between_looking_and_writing_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "ca.key").write_text("somebody's")
+    with pytest.raises(OperatorError, match="already there"):
+        write_new(tmp_path / "ca.key", b"ours", 0o600)
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    with pytest.raises(OperatorError, match="already there"):
+        write_new(tmp_path / "link", b"ours", 0o600)
+    assert (tmp_path / "ca.key").read_text() == "somebody's"
+    assert not (tmp_path / "target").exists()
 
 
 def test_a_bad_agent_leaves_nothing_behind(tmp_path: Path) -> None:

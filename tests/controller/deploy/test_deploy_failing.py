@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -119,14 +120,14 @@ class Scene:
     folder: Path
     journal: Journal
     told: list[str] = field(default_factory=list)
+    says: dict[str, str] = field(default_factory=dict)
     key: bytes = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key().public_bytes_raw()
 
     def deploy(self, connection: Failing) -> Deployed:
         def describe(_address: str, _own: Credential, _timeout_s: float) -> agent_pb2.AgentDescription:
             running = connection.in_force()[0].rpartition("/")[2]
-            return agent_pb2.AgentDescription(
-                agent="a", agent_version="0.1.0", bundle_sha256=running, frame_public_key=self.key
-            )
+            said: dict[str, Any] = {"agent": "a", "bundle_sha256": running, **self.says}
+            return agent_pb2.AgentDescription(agent_version="0.1.0", frame_public_key=self.key, **said)
 
         archive = self.folder / "bundle.tar.gz"
         archive.write_bytes(b"archive")
@@ -222,3 +223,28 @@ def test_targets_reach_the_builder(scene: Scene) -> None:
     connection = Failing(None, "")
     scene.deploy(connection)
     assert any(str(Target("3.10", "aarch64")) in text for text in scene.told)
+
+
+@pytest.mark.parametrize(
+    ("says", "problem"),
+    [
+        ({"agent": "b"}, "agent 'b' with the bundle .* answers at 10.0.0.1:7443, expected is 'a'"),
+        ({"bundle_sha256": OLD}, f"agent 'a' with the bundle {OLD[:12]} answers .* with {NEW[:12]}"),
+        ({"bundle_sha256": ""}, "agent 'a' with the bundle none answers"),
+    ],
+)
+def test_who_answers_must_be_the_agent_with_the_bundle(scene: Scene, says: dict[str, str], problem: str) -> None:
+    scene.says = says
+    connection = Failing(None, "")
+    with pytest.raises(DeviceError, match=rf"step 8 of 10 \(wait for the agent to answer\): {problem}"):
+        scene.deploy(connection)
+    assert connection.in_force() == (f"releases/{OLD}", "settings/old")
+    assert len(scene.journal) == 0
+
+
+def test_an_unpacked_release_of_another_name_never_comes_into_force(scene: Scene) -> None:
+    connection = Failing(None, "")
+    connection.answers["/check_release.py"] = Outcome(0, f"{OLD}\n", "")
+    with pytest.raises(DeviceError, match=rf"step 5 of 10 .*unpacked release {OLD[:12]} where {NEW[:12]} was sent"):
+        scene.deploy(connection)
+    assert connection.in_force() == (f"releases/{OLD}", "settings/old")
