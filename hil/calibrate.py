@@ -32,6 +32,7 @@ from protos.units import UnitError, format_bytes, parse_bytes
 SHORTEST_FRAME_BYTES = 60  # an Ethernet frame without its check sequence (IEEE 802.3, 64 with it)
 MOST_BYTES = 10**9
 _INTERFACE = "eth0"
+_FRAMES = (sys.executable, "-m", "hil.traffic.frames")
 _RATE = "20MB/s"
 # Before and after the frames, so that the weight stands alone between two readings of every observer.
 _EDGE_S = 0.5
@@ -83,8 +84,8 @@ def send(operation: Operation, site: Site, link: Link, total_bytes: int) -> tupl
     parts = loads(total_bytes, rig.plan.mtu + 14)
     packets = sum(part.frames for part in parts)
 
-    # The bridges on the way learn where both ends are, and flood nothing.
-    sender.run(["ping", "-c", "1", "-W", "2", rig.plan.machines[partner.node].data_address])
+    # One short frame the other way: the bridges learn where the receiver is, and flood nothing of the weight.
+    _send(receiver, to=sender, part=Load(SHORTEST_FRAME_BYTES, 1))
     time.sleep(_EDGE_S)
     from_ns = operation.now_ns()
     arrived = sum(_transfer(sender, receiver, part) for part in parts)
@@ -105,16 +106,10 @@ def send(operation: Operation, site: Site, link: Link, total_bytes: int) -> tupl
 def _transfer(sender: Machine, receiver: Machine, part: Load) -> int:
     """Send frames of one length and return how many arrived."""
     count = ("--device", _INTERFACE, "--count", str(part.frames))
-    generator = [sys.executable, "-m", "hil.traffic.frames"]
-    address = receiver.run(["cat", f"/sys/class/net/{_INTERFACE}/address"]).stdout.strip()
-    receiving = receiver.popen([*generator, "receive", *count, "--within", "90s"], cwd=PROJECT, stdout=-1, stderr=-1)
+    receiving = receiver.popen([*_FRAMES, "receive", *count, "--within", "90s"], cwd=PROJECT, stdout=-1, stderr=-1)
     try:
         time.sleep(_EDGE_S)  # the receiver's socket is open by then
-        sender.run(
-            [*generator, "send", *count, "--to", address, "--length", str(part.length_bytes), "--rate", _RATE],
-            cwd=PROJECT,
-            timeout_s=120,
-        )
+        _send(sender, to=receiver, part=part)
         said, _ = receiving.communicate(timeout=120)
     finally:
         if receiving.poll() is None:
@@ -122,6 +117,12 @@ def _transfer(sender: Machine, receiver: Machine, part: Load) -> int:
             receiving.wait(10)
     outcome: dict[str, Any] = json.loads(said)
     return int(outcome["packets_received"])
+
+
+def _send(sender: Machine, *, to: Machine, part: Load) -> None:
+    address = to.run(["cat", f"/sys/class/net/{_INTERFACE}/address"]).stdout.strip()
+    frames = ("--count", str(part.frames), "--length", str(part.length_bytes), "--rate", _RATE)
+    sender.run([*_FRAMES, "send", "--device", _INTERFACE, "--to", address, *frames], cwd=PROJECT, timeout_s=120)
 
 
 def _entry(weight: KnownWeight) -> NewEntry:
@@ -139,7 +140,7 @@ def _entry(weight: KnownWeight) -> NewEntry:
 @app.command()
 def calibrate(
     link: Annotated[str, typer.Argument(metavar="LINK", help="The link to load, for example node1/p0.")],
-    volume: Annotated[str, typer.Option("--bytes", help="How much to send, for example 10MB.")] = "10MB",
+    volume: Annotated[str, typer.Option("--bytes", help="How much to send, for example 10MB.")] = "1MB",
     site_file: SiteFile = SITE_FILE,
 ) -> None:
     """Send a known number of bytes over a link of a rig; every observer must show it. Collection must be running."""

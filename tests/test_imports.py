@@ -43,7 +43,7 @@ ALLOWED: tuple[tuple[str, frozenset[str]], ...] = (
     ("controller/cli*.py", frozenset({"rich", "typer"})),
     ("controller/collect/*", frozenset({"cryptography", "grpc", "httpx"})),
     ("controller/deploy/*", frozenset({"grpc", "paramiko", "rich", "typer"})),
-    ("controller/report/*", frozenset({"jinja2", "markupsafe", "matplotlib", "numpy", "rich"})),
+    ("controller/report/*", frozenset({"jinja2", "markupsafe", "numpy", "rich"})),
     ("controller/*", frozenset()),
     ("hil/*", frozenset({"cryptography", "numpy", "pydantic", "rich", "ruamel.yaml", "typer"})),
 )

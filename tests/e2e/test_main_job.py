@@ -5,6 +5,8 @@ The figures of `make bench AREA=main` run the same scenarios ten times; here eac
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import pytest
 from hil import rigfile, scenarios
 from hil.operation import Operation
 from hil.rig import Rig
+
+WEIGHBRIDGE = str(Path(sys.executable).with_name("weighbridge"))
 
 pytestmark = [pytest.mark.rig, pytest.mark.slow]
 
@@ -40,6 +44,24 @@ def test_four_observers_prove_the_same_number_to_the_byte(operation: Operation) 
         assert found.widest_bytes is not None
         assert found.widest_bytes <= 3 * 1514, found
     assert directions[0].truth_bytes > 100_000_000
+
+
+def test_a_known_weight_is_shown_by_every_observer(operation: Operation) -> None:
+    operation.start()
+    try:
+        done = subprocess.run(
+            [WEIGHBRIDGE, "calibrate", "node2/p0", "--bytes", "777777B", "--site", str(operation.site_file)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    finally:
+        operation.stop()
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert len(told) == 2, told
+    assert all(line.count("777,777") >= 4 for line in told), told
 
 
 def test_no_false_alarm_and_the_lie_is_found(operation: Operation) -> None:
