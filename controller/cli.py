@@ -33,6 +33,7 @@ COMMANDS = {
     "site": "controller.cli_site:app",
     "pki": "controller.pki_cli:app",
     "agents": "controller.deploy.cli:app",
+    "switch": "controller.cli_switch:app",
     "run": "controller.cli_run:app",
     "crosscheck": "controller.cli_crosscheck:app",
     "journal": "controller.cli_journal:app",

@@ -225,8 +225,10 @@ class Discovery:
         poll: all rows read as :meth:`switch.reader.SwitchReader.read_ports` reads them; journal it like any other.
         complete: the list of ports ended because the table ended. When False some port may be unseen.
         text: why the list is not complete; empty if it is.
+        reason: the type of that, where the list could not be read at all.
     """
 
     poll: Poll
     complete: bool
     text: str = ""
+    reason: Missing | None = None

@@ -93,7 +93,7 @@ class SnmpSwitch:
             try:
                 bindings = await self._resolve(look)
             except NoAnswerError as error:
-                return Discovery(self._poll(look, []), complete=False, text=error.text)
+                return Discovery(self._poll(look, []), complete=False, text=error.text, reason=error.reason)
             shortfall = _shortfall(bindings, await walk_column(look, Column.TYPE.value))
             for name in bindings.ambiguous():
                 await self._find_successor(look, name)

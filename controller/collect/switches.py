@@ -57,7 +57,7 @@ async def snmp_readers(now_ns: Callable[[], int]) -> AsyncIterator[ReaderFactory
     def make(switch: Switch) -> SwitchReader:
         endpoint = Endpoint(switch.address.host, switch.address.port)
         timing = Timing()
-        channel = AgentChannel(stack, switch.name, endpoint, _security(switch), timing)
+        channel = AgentChannel(stack, switch.name, endpoint, security_of(switch), timing)
         return SnmpSwitch(switch.name, channel, Device(switch.refresh_ns, switch.framing), now_ns, timing=timing)
 
     try:
@@ -66,7 +66,12 @@ async def snmp_readers(now_ns: Callable[[], int]) -> AsyncIterator[ReaderFactory
         await stack.close()
 
 
-def _security(switch: Switch) -> Security:
+def security_of(switch: Switch) -> Security:
+    """Return how a switch of the site file is spoken to.
+
+    Raises:
+        OperatorError: a secret cannot be read.
+    """
     snmp = switch.snmp
     if isinstance(snmp, Snmp3):
         return UserSecurity(

@@ -1,0 +1,197 @@
+"""Polls one switch for a person or a script: from the site file or from an address, printed and not journaled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from controller.collect.switches import security_of
+from controller.errors import OperatorError
+from controller.site import load
+from controller.site_secrets import SNMP_PASS_PHRASE_CHARACTERS, read_secret
+from controller.site_values import split_address
+from protos.reading import Framing
+from switch.connect import SnmpStack, connect
+from switch.continuity import Plausibility
+from switch.effort import Effort
+from switch.interpret import Device
+from switch.line import fault_line, sample_line, unlisted_line
+from switch.polling import polls
+from switch.ports import Discovery, PortSample
+from switch.security import (
+    Authentication,
+    Endpoint,
+    InsecureCommunity,
+    Privacy,
+    Security,
+    SecurityError,
+    UserSecurity,
+)
+from switch.watch import EpochWatch
+
+SNMP_PORT = 161
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A switch to read.
+
+    Attributes:
+        name: what its lines are headed with.
+        endpoint: where it listens.
+        security: how it is spoken to.
+        device: its refresh period and framing.
+        ports: what to read where nothing else is said; empty for every port it has.
+    """
+
+    name: str
+    endpoint: Endpoint
+    security: Security
+    device: Device
+    ports: tuple[str, ...] = ()
+
+    @classmethod
+    def at(
+        cls,
+        address: str,
+        *,
+        user: str | None,
+        auth_key_file: Path | None,
+        privacy_key_file: Path | None,
+        auth: str,
+        privacy: str,
+        community: str | None,
+        insecure: bool,
+        refresh_ns: int,
+        framing: Framing,
+    ) -> Target:
+        """Return the switch at ``address``, as the options of a command describe it.
+
+        Raises:
+            OperatorError: options are missing, contradict each other or cannot be used.
+        """
+        endpoint = _endpoint(address)
+        if (user is None) == (community is None):
+            raise OperatorError(
+                "how is the switch to be asked? Give --user with --auth-key-file and --priv-key-file (SNMPv3), "
+                "or --community with --insecure (SNMPv2c)"
+            )
+        try:
+            security: Security
+            if community is not None:
+                security = InsecureCommunity(community, insecure=insecure)
+            elif user is None or auth_key_file is None or privacy_key_file is None:
+                raise OperatorError("--user needs --auth-key-file and --priv-key-file: SNMPv3 is read with both or not")
+            else:
+                security = UserSecurity(
+                    user,
+                    Authentication(auth),
+                    read_secret(auth_key_file, SNMP_PASS_PHRASE_CHARACTERS),
+                    Privacy(privacy),
+                    read_secret(privacy_key_file, SNMP_PASS_PHRASE_CHARACTERS),
+                )
+        except SecurityError as error:
+            raise OperatorError(f"{error}") from error
+        return cls(str(endpoint), endpoint, security, Device(refresh_ns, framing))
+
+
+def named(site_file: Path, name: str) -> Target:
+    """Return the switch ``name`` of a site file, with its declared ports in the file's order.
+
+    Raises:
+        OperatorError: as :func:`controller.site.load`, or the site has no such switch.
+    """
+    site = load(site_file)
+    switch = site.switch(name)
+    ports = [link.port for link in site.links_of(name)] + [other.port for other in switch.other_ports]
+    endpoint = Endpoint(switch.address.host, switch.address.port)
+    return Target(name, endpoint, security_of(switch), Device(switch.refresh_ns, switch.framing), tuple(ports))
+
+
+def run_polls(
+    target: Target,
+    ports: Sequence[str],
+    *,
+    interval_ns: int,
+    count: int,
+    show: Callable[[dict[str, Any]], None],
+    say: Callable[[str], None],
+) -> bool:
+    """Poll ``target`` ``count`` times; return whether any port was read.
+
+    Times are this machine's: the monotonic clock, set to the wall clock's time when the command began.
+
+    Args:
+        target: the switch.
+        ports: what to read; empty for every port it has.
+        interval_ns: from the start of one poll to that of the next.
+        count: how many polls.
+        show: takes each line, see :mod:`switch.line`.
+        say: takes sentences for a person: what the device is like and what the polls cost.
+    """
+    return asyncio.run(_run(target, ports, interval_ns=interval_ns, count=count, show=show, say=say))
+
+
+async def _run(
+    target: Target,
+    ports: Sequence[str],
+    *,
+    interval_ns: int,
+    count: int,
+    show: Callable[[dict[str, Any]], None],
+    say: Callable[[str], None],
+) -> bool:
+    offset_ns = time.time_ns() - time.monotonic_ns()
+
+    def now_ns() -> int:
+        return time.monotonic_ns() + offset_ns
+
+    stack = SnmpStack(now_ns)
+    watches: dict[str, EpochWatch] = {}
+    effort, said, number = Effort(), set[str](), 0
+    reader = connect(stack, target.name, target.endpoint, target.security, target.device)
+    try:
+        async for look in polls(reader, ports, interval_ns=interval_ns, count=count, now_ns=now_ns):
+            number += 1
+            poll = look.poll if isinstance(look, Discovery) else look
+            effort.add(poll)
+            if isinstance(look, Discovery) and not poll.ports:
+                show(unlisted_line(target.name, number, look))
+            elif isinstance(look, Discovery) and not look.complete:
+                _tell(f"the list of ports may not be whole: {look.text}", said, say)
+            for note in poll.notes:
+                _tell(note, said, say)
+            for entry in poll.ports:
+                if isinstance(entry, PortSample):
+                    watch = watches.setdefault(entry.port, EpochWatch(Plausibility()))
+                    show(sample_line(target.name, number, entry, watch.take(entry)))
+                else:
+                    show(fault_line(target.name, number, entry))
+    finally:
+        await reader.close()
+        await stack.close()
+    say(effort.sentence())
+    return effort.rows_got > 0
+
+
+def _tell(text: str, said: set[str], say: Callable[[str], None]) -> None:
+    if text not in said:
+        said.add(text)
+        say(text)
+
+
+def _endpoint(text: str) -> Endpoint:
+    """Return the endpoint that ``text`` names; the port is SNMP's own where none is given.
+
+    Raises:
+        OperatorError: it names none.
+    """
+    try:
+        host, port = split_address(text if text.rpartition("]")[2].count(":") else f"{text}:{SNMP_PORT}")
+    except ValueError as error:
+        raise OperatorError(f"--address {text!r}: {error}. Write it like 192.0.2.2:161, IPv6 in brackets") from error
+    return Endpoint(host, port)

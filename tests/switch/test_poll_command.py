@@ -1,0 +1,161 @@
+"""``weighbridge switch poll``: one line a port and poll, against an agent of ours and against snmpd."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from controller import cli
+from switch.recorded import RecordedPort
+
+WEIGHBRIDGE = Path(sys.executable).with_name("weighbridge")
+
+
+@dataclass
+class Outcome:
+    code: int
+    lines: list[dict[str, Any]]
+    err: str
+
+
+def run(*arguments: str | Path) -> Outcome:
+    result = CliRunner().invoke(cli.app, ["switch", "poll", *map(str, arguments)], prog_name="weighbridge")
+    lines = [json.loads(line) for line in result.stdout.splitlines()] if "--json" in arguments else []
+    return Outcome(result.exit_code, lines, result.stderr)
+
+
+@pytest.fixture
+def agent(fake_agent: Any) -> Iterator[Any]:
+    """The agent of ours, answering from a thread of its own."""
+    ready, done = threading.Event(), asyncio.Event()
+    found: list[Any] = []
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        async with fake_agent(RecordedPort(1, b"eth1", in_octets=2**53 + 1), RecordedPort(2, b"eth2")) as one:
+            found.append(one)
+            ready.set()
+            await done.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    ready.wait(5)
+    try:
+        yield found[0]
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join(5)
+        loop.close()
+
+
+@pytest.mark.loopback
+def test_one_line_a_port_and_poll(agent: Any) -> None:
+    address = ("--address", f"127.0.0.1:{agent.port}", "--community", "public", "--insecure")
+    done = run(*address, "--ports", "eth1,nowhere", "--interval", "100ms", "--count", "3", "--json")
+    assert done.code == 0
+    assert [(line["poll"], line["port"]) for line in done.lines] == [
+        (number, port) for number in (1, 2, 3) for port in ("eth1", "nowhere")
+    ]
+    assert {line["counters"].get("in_octets") for line in done.lines[::2]} == {"9007199254740993"}
+    assert {line["reason"] for line in done.lines[1::2]} == {"absent"}
+    assert {line["epoch"] for line in done.lines[::2]} == {0}
+    starts = [int(line["first_sent_ns"]) for line in done.lines[::2]]
+    assert 150_000_000 < starts[2] - starts[0] < 2_000_000_000
+    assert "rows read 3 of 6 (3 absent)" in done.err
+
+
+@pytest.mark.loopback
+def test_without_ports_every_port_is_read_under_its_name(agent: Any) -> None:
+    address = ("--address", f"127.0.0.1:{agent.port}", "--community", "public", "--insecure")
+    done = run(*address, "--count", "2", "--interval", "50ms", "--json")
+    assert [line["port"] for line in done.lines] == ["eth1", "eth2"] * 2
+
+
+@pytest.mark.loopback
+def test_silence_is_a_typed_reason_and_exit_code_3(agent: Any) -> None:
+    agent.bend = lambda _request, _answer: []
+    address = ("--address", f"127.0.0.1:{agent.port}", "--community", "public", "--insecure")
+    done = run(*address, "--ports", "eth1", "--json")
+    assert (done.code, [line["reason"] for line in done.lines]) == (3, ["timeout"])
+    nameless = run(*address, "--json")
+    assert (nameless.code, nameless.lines[0]["port"], nameless.lines[0]["reason"]) == (3, None, "timeout")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "which switch"),
+        (("--address", "127.0.0.1:1:1", "--user", "x"), "not an address"),
+        (("--address", "127.0.0.1"), "how is the switch to be asked"),
+        (("--address", "127.0.0.1", "--community", "public"), "forged"),
+        (("--address", "127.0.0.1", "--community", "public", "--user", "x"), "how is the switch to be asked"),
+        (("--address", "127.0.0.1", "--user", "weighbridge"), "--auth-key-file"),
+        (("--address", "127.0.0.1", "sw1"), "two switches"),
+        (("--address", "127.0.0.1", "--interval", "10"), "--interval"),
+        (("sw1", "--user", "weighbridge"), "only with --address"),
+    ],
+)
+def test_wrong_options_are_refused_in_a_sentence(arguments: tuple[str, ...], says: str) -> None:
+    done = run(*arguments)
+    assert done.code == 2
+    assert says in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "auth"
+    secret.write_text("correct horse battery\n")
+    secret.chmod(0o644)
+    done = run("--address", "127.0.0.1", "--user", "x", "--auth-key-file", secret, "--priv-key-file", secret)
+    assert done.code == 2
+    assert "chmod 600" in done.err
+
+
+@pytest.mark.rig
+def test_snmpd_is_polled_without_a_site_file(snmpd: Any, tmp_path: Path) -> None:
+    secrets: list[Path] = []
+    for name, phrase in (("auth", "correct horse battery"), ("priv", "staple mustard seeds")):
+        secrets.append(tmp_path / name)
+        secrets[-1].write_text(f"{phrase}\n")
+        secrets[-1].chmod(0o600)
+    command: list[str | Path] = [
+        "ip",
+        "netns",
+        "exec",
+        snmpd.namespace,
+        WEIGHBRIDGE,
+        "switch",
+        "poll",
+        "--address",
+        "127.0.0.1:161",
+    ]
+    keys: list[str | Path] = [
+        "--auth-key-file",
+        secrets[0],
+        "--priv-key-file",
+        secrets[1],
+        "--refresh",
+        "3.5s",
+        "--json",
+    ]
+    rest = ["--ports", "eth1,eth2", "--interval", "200ms", "--count", "3"]
+    done = subprocess.run([*command, "--user", "weighbridge", *keys, *rest], capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["port"] for line in lines] == ["eth1", "eth2"] * 3
+    assert {line["reason"] for line in lines} == {None}
+    assert {int(line["first_sent_ns"]) - int(line["earliest_ns"]) for line in lines} == {3_500_000_000}
+    stranger = subprocess.run(
+        [*command, "--user", "stranger", *keys, *rest], check=False, capture_output=True, text=True
+    )
+    assert stranger.returncode == 3
+    assert {json.loads(line)["reason"] for line in stranger.stdout.splitlines()} == {"auth"}
