@@ -263,10 +263,6 @@ class Rig:
 
     # Readiness
 
-    def agent_settings(self) -> dict[str, dict[str, int]]:
-        """Return, for each agent by name, what its configuration has beyond the site file: its clock's offset."""
-        return sitefile.agent_settings(self.file)
-
     def wait_until_ready(self, timeout_s: float = 30.0) -> None:
         """Return when every exporter, SSH server and the switch's snmpd serves what is asked of it later.
 

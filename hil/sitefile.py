@@ -74,11 +74,6 @@ def site_name(rig_file: RigFile, plan: Plan) -> str:
     return rig_file.site.name or plan.rig
 
 
-def agent_settings(rig_file: RigFile) -> dict[str, dict[str, int]]:
-    """Return, for each agent by name, what its configuration has beyond the site file: its clock's offset."""
-    return {dpu_of(node): {"clock_offset_ns": rig_file.clock_offset_ns(node)} for node in rig_file.nodes()}
-
-
 def write(state: Path, rig_file: RigFile, plan: Plan, made: Secrets) -> None:
     """Write the site file with everything that it names into ``state``."""
     agents = {machine.name: machine.management_address for machine in plan.with_role(Role.DPU)}
@@ -113,15 +108,13 @@ def _node(rig_file: RigFile, plan: Plan, node: str, host_keys: Mapping[str, KeyP
         "host_key": host_keys[dpu.name].public,
         "key": "pki/deploy_key",
     }
-    return {
-        "name": node,
-        "host": {"exporter": f"http://{host.management_address}:{rig_file.exporter.port}/metrics"},
-        "dpus": [
-            {
-                "name": dpu.name,
-                "agent": f"{dpu.management_address}:{rig_file.agents.port}",
-                "ssh": ssh,
-                "uplinks": [uplink],
-            }
-        ],
+    described: dict[str, Any] = {
+        "name": dpu.name,
+        "agent": f"{dpu.management_address}:{rig_file.agents.port}",
+        "ssh": ssh,
+        "uplinks": [uplink],
     }
+    if offset_ns := rig_file.clock_offset_ns(node):
+        described["agent_settings"] = {"clock_offset_ns": offset_ns}
+    exporter = f"http://{host.management_address}:{rig_file.exporter.port}/metrics"
+    return {"name": node, "host": {"exporter": exporter}, "dpus": [described]}

@@ -61,6 +61,8 @@ def test_the_site_file_loads_and_leaves_undeclared_cables_out(tmp_path: Path) ->
     sitefile.write(tmp_path, rig_file, made, services.new_secrets(made))
     loaded = site.load(tmp_path / "site.yaml")
     assert [link.name for link in loaded.links] == ["node1/p0", "node2/p0", "node3/p0", "node4/p0"]
+    offsets = [dpu.agent_settings.clock_offset_ns for node in loaded.nodes for dpu in node.dpus]
+    assert offsets == [26 * 3600 * 10**9, 7 * 3600 * 10**9, 11 * 60 * 10**9, 3_500_000_000]
     assert {link.pod for link in loaded.links} == {"pod-a", "pod-b"}
     assert "eth9" not in (tmp_path / "site.yaml").read_text(encoding="utf-8")
     for secret in ("pki/deploy_key", "secrets/sw1.auth", "secrets/sw1.priv", "pki/controller.key"):
