@@ -1,6 +1,6 @@
 # The commands of the project. `make demo` and `make test` do all set-up themselves.
 # Every path is relative, so a clone may live in a folder with a space in its name.
-.PHONY: help setup demo test check bench protos docs clean test-agent-py310
+.PHONY: help setup demo test check bench protos meter docs clean test-agent-py310
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -26,6 +26,7 @@ check: setup ## style, types, import contracts, generated files
 	.venv/bin/lint-imports
 	$(PY) -m protos.generate --check
 	$(PY) -m controller.clireference --check
+	$(PY) -m hil.meterobject --check
 
 test-agent-py310: setup ## the agent's tests on the DPU's Python 3.10
 	@hil/test-agent-py310.sh
@@ -35,6 +36,9 @@ bench: setup ## figures, one JSON line each; AREA=main|meter|limits|switch|cross
 
 protos: setup ## regenerate protos/v1/*_pb2* from the .proto files
 	$(PY) -m protos.generate
+
+meter: setup ## compile the in-kernel meter again (dpu_agent/meter/meter.bpf.o)
+	$(PY) -m hil.meterobject
 
 docs: setup ## regenerate the generated reference pages
 	$(PY) -m controller.clireference

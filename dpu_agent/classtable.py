@@ -33,6 +33,7 @@ FILE = "class-table"
 MAX_ENTRIES = 16_384
 """Both halves of the kernel's tables hold this many twice."""
 MAX_PEERS = 4_095
+"""Number 0 stands for no node; the meter's memory has room for 4,096 numbers of two tables."""
 MAX_BYTES = 1 << 20
 _FAMILY_BYTES = (4, 16)
 _BY_ADDRESS = frozenset(TrafficClass) - {TrafficClass.UNKNOWN, TrafficClass.L2_CONTROL, TrafficClass.NON_IP}
@@ -98,9 +99,9 @@ def _prefixes(entries: Sequence[meter_pb2.ClassEntry], peers: tuple[str, ...]) -
     found: dict[tuple[bytes, int], Prefix] = {}
     for entry in entries:
         place = f"{entry.network.hex()}/{entry.prefix_length}"
+        if len(entry.network) not in _FAMILY_BYTES:
+            raise ClassTableRejectedError(f"prefix {place} of the class table has neither 4 nor 16 bytes")
         try:
-            if len(entry.network) not in _FAMILY_BYTES:
-                raise ValueError("neither 4 nor 16 bytes")
             ipaddress.ip_network((entry.network, entry.prefix_length))
             traffic_class = TrafficClass(entry.traffic_class)
         except ValueError as error:
@@ -134,7 +135,8 @@ class ClassTables:
             try:
                 self.table = read(stored, agent=agent, verifier=verifier)
             except ClassTableRejectedError as error:
-                log.error("%s: %s; every address is unknown until the controller sends a table", self._path, error)
+                what = "every address is unknown until the controller sends a table"
+                log.error("%s: %s; %s", self._path, error, what)  # noqa: TRY400 the sentence says it all
 
     def accept(self, signed: bytes) -> Table:
         """Put a table in force, on disk first.

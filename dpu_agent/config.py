@@ -37,7 +37,7 @@ key                       default     meaning
 ``frame_interval_ms``     1000        one frame every so often, 100 to 60000
 ``spool.max_bytes``       1073741824  disk that unacknowledged frames may take, 4194304 or more
 ``spool.max_age_s``       259200      how long an unacknowledged frame is kept at least (72 h), 60 or more
-``meter.bucket_us``       1000        width of the in-kernel meter's buckets: 100, 1000 or 10000; 0 switches the meter off
+``meter.bucket_us``       1000        width of the in-kernel meter's buckets: 100, 1000 or 10000; 0: no meter
 ``verifier_public_key``   empty       the Ed25519 key that signs class tables, 64 hexadecimal digits; without it no
                                       class table is taken
 ``clock_offset_ns``       0           added to both monotonic clocks, 0 or more; rigs give it, so that agents on one

@@ -18,7 +18,7 @@ from dpu_agent.clock import Stamp
 from dpu_agent.epochs import after_readings
 from dpu_agent.state import AgentState, Loss
 from protos.signing import SigningDomain, sign
-from protos.v1 import frame_pb2
+from protos.v1 import frame_pb2, meter_pb2
 from protos.wire import FRAME_VERSION, PortReading, encode_port_reading, parse_signed_frame, port_reading
 
 
@@ -63,7 +63,14 @@ def clock_message(stamp: Stamp) -> frame_pb2.ClockStamp:
 
 
 def next_frame(
-    identity: Identity, state: AgentState, stamp: Stamp, readings: Sequence[PortReading], spool: SpoolFigures
+    identity: Identity,
+    state: AgentState,
+    stamp: Stamp,
+    readings: Sequence[PortReading],
+    spool: SpoolFigures,
+    *,
+    meters: Sequence[meter_pb2.MeterReading] = (),
+    class_table_sha256: bytes = b"",
 ) -> frame_pb2.Frame:
     """Return the frame that follows ``state``, carrying its losses."""
     return frame_pb2.Frame(
@@ -80,6 +87,8 @@ def next_frame(
         ],
         agent_version=identity.version,
         agent_start=state.agent_start,
+        meters=meters,
+        class_table_sha256=class_table_sha256,
     )
 
 

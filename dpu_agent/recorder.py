@@ -18,6 +18,7 @@ from dpu_agent.config import SpoolLimits
 from dpu_agent.counters import PortSample
 from dpu_agent.epochs import advance
 from dpu_agent.frames import Identity, SpoolFigures, next_frame, seal, state_after
+from dpu_agent.metering import Metering
 from dpu_agent.ranges import Ranges
 from dpu_agent.segment import Moment, boot_tag
 from dpu_agent.spool import DISK_ERROR, DISK_FULL, FULL_ERRNOS, SPOOL_DAMAGED, Recovered, Spool
@@ -64,8 +65,13 @@ class Recorder:
         """The key by which this agent's frames are checked."""
         return self._identity.key.public_key()
 
-    def record(self, samples: Sequence[PortSample]) -> int:
-        """Make a frame of ``samples``; return its sequence.
+    @property
+    def last_sequence(self) -> int:
+        """Of the newest frame, stored or lost."""
+        return self._state.sequence
+
+    def record(self, samples: Sequence[PortSample], metering: Metering | None = None) -> int:
+        """Make a frame of ``samples``, and of what the meters counted; return its sequence.
 
         1. Drop what is older than the spool's bound; take in what was lost since the last frame.
         2. Decide each port's epoch; build, chain and sign the frame, with the losses no stored frame records yet.
@@ -79,7 +85,15 @@ class Recorder:
             self._expire(moment)
             self._take_losses()
             ports, readings = advance(self._state.ports, stamp.boot_id, samples)
-            frame = next_frame(self._identity, self._state, stamp, readings, self._figures())
+            frame = next_frame(
+                self._identity,
+                self._state,
+                stamp,
+                readings,
+                self._figures(),
+                meters=metering.read(self._state.sequence + 1, samples) if metering else (),
+                class_table_sha256=metering.table.sha256 if metering else b"",
+            )
             signed, sha256 = seal(self._identity, frame)
             lost = self._append(frame.sequence, moment, signed, has_losses=bool(frame.losses))
             kept = self._state.losses if lost else ()

@@ -11,11 +11,14 @@ from collections.abc import Callable
 import grpc
 
 from dpu_agent import credentials, home
+from dpu_agent.classtable import ClassTables
 from dpu_agent.clock import Clock, SystemClock
 from dpu_agent.config import AgentConfig
 from dpu_agent.counters import CounterSource
 from dpu_agent.disk import Disk
 from dpu_agent.errors import AgentError
+from dpu_agent.meter.meters import Meters
+from dpu_agent.metering import Metering
 from dpu_agent.netlink import NetlinkCounters
 from dpu_agent.recorder import Recorder
 from dpu_agent.release import this_release
@@ -34,9 +37,10 @@ def run(config: AgentConfig) -> None:
 
     1. Check certificate and key: what is wrong with them is said before anything is changed.
     2. Take the state directory's lock; no second agent runs on it. Settle what the last start left.
-    3. Read the ports once, so that the first answer is not empty, then serve. An address that cannot be listened on
+    3. Put a meter at each port, where that is possible; no second agent meters them.
+    4. Read the ports once, so that the first answer is not empty, then serve. An address that cannot be listened on
        yet is tried again beside the metering, which does not wait for it.
-    4. A frame every interval.
+    5. A frame every interval.
 
     Raises:
         AgentError: the agent cannot start; the message says why and what to do.
@@ -59,7 +63,10 @@ def run(config: AgentConfig) -> None:
         closing.callback(recorder.close)
         source = NetlinkCounters(clock.monotonic_ns)
         closing.callback(source.close)
-        recorder.record(source.read(config.ports))
+        tables = ClassTables(Disk(), config.state_directory, agent=config.agent, verifier=config.verifier_public_key)
+        metering = Meters(config, tables, last_sequence=recorder.last_sequence)
+        closing.callback(metering.close)
+        recorder.record(source.read(config.ports), metering)
         service = AgentService(
             config=config,
             release=release,
@@ -67,12 +74,13 @@ def run(config: AgentConfig) -> None:
             clock=clock,
             recorder=recorder,
             site=identity.site,
+            metering=metering,
         )
         closing.callback(service.close)
         listener = Listener(lambda: serve(service, identity, config.listen))
         closing.callback(listener.close)
         log.info("agent %s %s; certificate valid until %s", config.agent, release.version, identity.not_after)
-        record_until(stop, config=config, clock=clock, source=source, recorder=recorder)
+        record_until(stop, config=config, clock=clock, source=source, recorder=recorder, metering=metering)
         log.info("agent %s stops", config.agent)
 
 
@@ -117,6 +125,7 @@ def record_until(
     clock: Clock,
     source: CounterSource,
     recorder: Recorder,
+    metering: Metering | None = None,
     wait: Callable[[float], bool] | None = None,
 ) -> None:
     """Record a frame every interval until ``stop`` is set. ``wait`` is the event's own, unless a test gives another.
@@ -127,7 +136,7 @@ def record_until(
     wait = wait or stop.wait
     due_ns = clock.monotonic_ns() + config.frame_interval_ns
     while not wait(max(0, due_ns - clock.monotonic_ns()) / 1e9):
-        recorder.record(source.read(config.ports))
+        recorder.record(source.read(config.ports), metering)
         due_ns = next_due_ns(due_ns, clock.monotonic_ns(), config.frame_interval_ns)
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 MAX_BUCKETS = 1 << 18
-"""Most buckets one frame can speak of: 26 s of 100 us buckets."""
+"""Most buckets that are not empty in one frame: 26 s of 100 us buckets."""
 _PLAIN, _ZLIB = 0, 1
 _MAX_VARINT_BYTES = 10
 _COLUMNS = 4
@@ -74,6 +74,9 @@ class Totals:
         )
 
 
+NOTHING = Totals()
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """What moved in bucket ``index``: the time from ``index`` times the width until a width later."""
@@ -93,7 +96,7 @@ def summed(buckets: Iterable[Bucket]) -> Totals:
 
 
 def pack(first: int, buckets: Sequence[Bucket]) -> bytes:
-    """Return ``buckets``, in order and none of them empty, the first not before ``first``; :func:`unpack` gives them back.
+    """Return ``buckets``, in order, none empty, the first not before ``first``; :func:`unpack` gives them back.
 
     Raises:
         BucketError: they are not in order, one is empty, or a number does not fit into 64 bits.
@@ -126,14 +129,13 @@ def unpack(packed: bytes, first: int, count: int) -> list[Bucket]:
     Raises:
         BucketError: not a packed series, or one that leaves that range, or holds an empty or impossible bucket.
     """
-    if not 0 <= count <= MAX_BUCKETS:
-        raise BucketError(f"{count} buckets in one frame; at most {MAX_BUCKETS} can be")
     if not packed:
         return []
-    numbers = _numbers(_opened(packed, count))
+    most = min(count, MAX_BUCKETS)
+    numbers = _numbers(_opened(packed, most))
     length = _take(numbers, 1)[0]
-    if not 0 < length <= count:
-        raise BucketError(f"{length} buckets, of {count}, are said not to be empty")
+    if not 0 < length <= most:
+        raise BucketError(f"{length} of {count} buckets are said not to be empty; at most {most} can be")
     gaps = _take(numbers, length)
     changes = [_unzigzag(value) for value in _take(numbers, length)]
     typical, *beyond = _take(numbers, 1 + length)

@@ -6,12 +6,14 @@ A message that says something impossible is refused with :class:`WireError`; unk
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
+from protos.buckets import NOTHING, Bucket, BucketError, Totals, TrafficClass, summed, unpack
 from protos.reading import Direction, Framing, Missing, Observer, Reading
-from protos.v1 import frame_pb2, reading_pb2
+from protos.v1 import frame_pb2, meter_pb2, reading_pb2
 
 FRAME_VERSION = 1
 
@@ -192,3 +194,130 @@ def encode_port_reading(reading: PortReading) -> reading_pb2.PortReading:
     except (KeyError, ValueError) as error:
         raise WireError(f"port {reading.port!r} cannot be put into a message: {error}") from error
     return message
+
+
+# ---------------------------------------------------------------- meters
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """What moved in one or several of the buckets ``[first, end)``, nobody can say in which."""
+
+    first: int
+    end: int
+    moved: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The meter was not at its hook from ``from_ns`` to ``to_ns`` (agent's clock)."""
+
+    from_ns: int
+    to_ns: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeterReading:
+    """One port's meter in one frame: bucket by bucket, in frame bytes without FCS, VLAN tags included.
+
+    Attributes:
+        unavailable: why there is no meter (a stable name), empty where there is one; ``text`` says it in words.
+        since_ns: when the totals were zero, on the agent's clock; other totals have another.
+        epoch: rises whenever the meter was away from its hook; why, in ``epoch_reason``.
+        bucket_zero_ns: bucket ``i`` is the time from ``bucket_zero_ns + i * width_ns`` for ``width_ns``.
+        first, end: these buckets, ``[first, end)``, are told of here.
+        start: totals before bucket ``first``; ``moved``: what ``buckets`` and ``unplaced`` add up to.
+        lost_buckets: buckets of which nothing is known, because the agent came too late.
+        classes, peers: cumulative, where they changed since the frame before; all of them if ``full``.
+        findings: of the audit; empty: the hook is as installed. None: there was no audit.
+    """
+
+    port: str
+    unavailable: str = ""
+    text: str = ""
+    since_ns: int = 0
+    epoch: int = 0
+    epoch_reason: str = ""
+    width_ns: int = 0
+    bucket_zero_ns: int = 0
+    first: int = 0
+    end: int = 0
+    start: Totals = NOTHING
+    moved: Totals = NOTHING
+    buckets: tuple[Bucket, ...] = ()
+    unplaced: tuple[Unplaced, ...] = ()
+    lost_buckets: int = 0
+    classes: Mapping[TrafficClass, Totals] = field(default_factory=dict)
+    peers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    full: bool = False
+    findings: tuple[str, ...] | None = None
+    texts: tuple[str, ...] = ()
+    offloaded_ppm: int = 0
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether the buckets are all that passed the port: a meter that was audited, with nothing found."""
+        return not self.unavailable and self.findings == ()
+
+
+def totals_message(totals: Totals) -> meter_pb2.MeterTotals:
+    """Return ``totals`` as a message."""
+    return meter_pb2.MeterTotals(raw_bytes=totals.raw_bytes, wire_bytes=totals.wire_bytes, segments=totals.segments)
+
+
+def _totals(message: meter_pb2.MeterTotals) -> Totals:
+    return Totals(message.raw_bytes, message.wire_bytes, message.segments)
+
+
+def meter_reading(message: meter_pb2.MeterReading) -> MeterReading:
+    """Return what ``message`` says of one meter.
+
+    Raises:
+        WireError: the series cannot be read, or does not add up to what is said to have moved; a class or width that
+            cannot be; a meter that is unavailable and counts all the same.
+    """
+    if not message.port:
+        raise WireError("a meter reading must name its port")
+    if message.unavailable:
+        if message.series or message.width_ns or message.HasField("moved"):
+            raise WireError(f"port {message.port!r} has a meter and a reason why there is none ({message.unavailable})")
+        return MeterReading(message.port, message.unavailable, message.unavailable_text)
+    if message.width_ns == 0:
+        raise WireError(f"port {message.port!r}: its buckets have no width")
+    try:
+        buckets = tuple(unpack(message.series, message.first_bucket, message.bucket_count))
+        classes = {TrafficClass(each.traffic_class): _totals(each.total) for each in message.classes}
+    except (BucketError, ValueError) as error:
+        raise WireError(f"port {message.port!r}: {error}") from error
+    unplaced = tuple(
+        Unplaced(each.first_bucket, each.first_bucket + each.count, _totals(each.moved)) for each in message.unplaced
+    )
+    moved = summed(buckets)
+    for part in unplaced:
+        moved += part.moved
+    if moved != _totals(message.moved):
+        raise WireError(f"port {message.port!r}: its buckets add up to {moved}, it says {_totals(message.moved)}")
+    return MeterReading(
+        port=message.port,
+        since_ns=message.since_ns,
+        epoch=message.epoch,
+        epoch_reason=message.epoch_reason,
+        width_ns=message.width_ns,
+        bucket_zero_ns=message.bucket_zero_ns,
+        first=message.first_bucket,
+        end=message.first_bucket + message.bucket_count,
+        start=_totals(message.start),
+        moved=moved,
+        buckets=buckets,
+        unplaced=unplaced,
+        lost_buckets=message.lost_buckets,
+        classes=classes,
+        peers={each.peer: (each.wire_bytes, each.segments) for each in message.peers},
+        full=message.full,
+        findings=tuple(message.audit.findings) if message.HasField("audit") else None,
+        texts=tuple(message.audit.texts),
+        offloaded_ppm=message.audit.offloaded_ppm,
+        gaps=tuple(Gap(each.from_ns, each.to_ns, each.reason) for each in message.gaps),
+    )

@@ -25,6 +25,8 @@ SLOT_BEFORE, SLOT_AFTER = 1, 4
 # struct peer_totals.
 PEER_WORDS = 2
 MARKS_BYTES = 65_536
+PEERS_A_TABLE = 4_096
+"""Numbers of nodes in one class table, 0 included; the peer table holds those of both halves, one after the other."""
 
 _SETTINGS = struct.Struct("=QIIII")
 KEY4, KEY6 = struct.Struct("=IB3x4s"), struct.Struct("=IB3x16s")
@@ -42,7 +44,7 @@ class Shape:
     Attributes:
         width_ns: of a bucket.
         cpus: the highest CPU number there can be, plus one.
-        peers: entries of the peer table; number 0 stands for no peer.
+        peers: entries of the peer table: numbers of nodes; those whose label says 0 are not counted by node.
         at_host_port: whether addresses are looked up by destination (egress) or by source.
     """
 

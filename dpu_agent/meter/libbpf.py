@@ -95,7 +95,8 @@ class LibBpf:
             break
         else:
             raise MeterUnavailableError(
-                NoMeter.NO_LIBRARY, f"libbpf cannot be loaded ({'; '.join(said)}); install the package libbpf1 or libbpf0"
+                NoMeter.NO_LIBRARY,
+                f"libbpf cannot be loaded ({'; '.join(said)}); install the package libbpf1 or libbpf0",
             )
         for function, (result, arguments) in _PROTOTYPES.items():
             try:
@@ -253,9 +254,7 @@ class BpfObject:
         Raises:
             OSError: it has another size.
         """
-        self._library.call(
-            "bpf_map__set_initial_value", self._map(f"{self._name[:8]}.rodata"), value, len(value)
-        )
+        self._library.call("bpf_map__set_initial_value", self._map(f"{self._name[:8]}.rodata"), value, len(value))
 
     def resize(self, name: str, entries: int) -> None:
         """Give a map another number of entries.

@@ -77,7 +77,7 @@ class MeterGap(_message.Message):
     def __init__(self, from_ns: _Optional[int] = ..., to_ns: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class MeterReading(_message.Message):
-    __slots__ = ("port", "unavailable", "unavailable_text", "since_ns", "epoch", "epoch_reason", "width_ns", "bucket_zero_ns", "first_bucket", "bucket_count", "start", "moved", "series", "unplaced", "classes", "peers", "full", "audit", "gaps")
+    __slots__ = ("port", "unavailable", "unavailable_text", "since_ns", "epoch", "epoch_reason", "width_ns", "bucket_zero_ns", "first_bucket", "bucket_count", "start", "moved", "series", "unplaced", "lost_buckets", "classes", "peers", "full", "audit", "gaps")
     PORT_FIELD_NUMBER: _ClassVar[int]
     UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     UNAVAILABLE_TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +92,7 @@ class MeterReading(_message.Message):
     MOVED_FIELD_NUMBER: _ClassVar[int]
     SERIES_FIELD_NUMBER: _ClassVar[int]
     UNPLACED_FIELD_NUMBER: _ClassVar[int]
+    LOST_BUCKETS_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
     FULL_FIELD_NUMBER: _ClassVar[int]
@@ -111,12 +112,13 @@ class MeterReading(_message.Message):
     moved: MeterTotals
     series: bytes
     unplaced: _containers.RepeatedCompositeFieldContainer[Unplaced]
+    lost_buckets: int
     classes: _containers.RepeatedCompositeFieldContainer[ClassTotals]
     peers: _containers.RepeatedCompositeFieldContainer[PeerTotals]
     full: bool
     audit: MeterAudit
     gaps: _containers.RepeatedCompositeFieldContainer[MeterGap]
-    def __init__(self, port: _Optional[str] = ..., unavailable: _Optional[str] = ..., unavailable_text: _Optional[str] = ..., since_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., epoch_reason: _Optional[str] = ..., width_ns: _Optional[int] = ..., bucket_zero_ns: _Optional[int] = ..., first_bucket: _Optional[int] = ..., bucket_count: _Optional[int] = ..., start: _Optional[_Union[MeterTotals, _Mapping]] = ..., moved: _Optional[_Union[MeterTotals, _Mapping]] = ..., series: _Optional[bytes] = ..., unplaced: _Optional[_Iterable[_Union[Unplaced, _Mapping]]] = ..., classes: _Optional[_Iterable[_Union[ClassTotals, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[PeerTotals, _Mapping]]] = ..., full: _Optional[bool] = ..., audit: _Optional[_Union[MeterAudit, _Mapping]] = ..., gaps: _Optional[_Iterable[_Union[MeterGap, _Mapping]]] = ...) -> None: ...
+    def __init__(self, port: _Optional[str] = ..., unavailable: _Optional[str] = ..., unavailable_text: _Optional[str] = ..., since_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., epoch_reason: _Optional[str] = ..., width_ns: _Optional[int] = ..., bucket_zero_ns: _Optional[int] = ..., first_bucket: _Optional[int] = ..., bucket_count: _Optional[int] = ..., start: _Optional[_Union[MeterTotals, _Mapping]] = ..., moved: _Optional[_Union[MeterTotals, _Mapping]] = ..., series: _Optional[bytes] = ..., unplaced: _Optional[_Iterable[_Union[Unplaced, _Mapping]]] = ..., lost_buckets: _Optional[int] = ..., classes: _Optional[_Iterable[_Union[ClassTotals, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[PeerTotals, _Mapping]]] = ..., full: _Optional[bool] = ..., audit: _Optional[_Union[MeterAudit, _Mapping]] = ..., gaps: _Optional[_Iterable[_Union[MeterGap, _Mapping]]] = ...) -> None: ...
 
 class ClassEntry(_message.Message):
     __slots__ = ("network", "prefix_length", "traffic_class", "peer")

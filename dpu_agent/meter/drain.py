@@ -1,0 +1,193 @@
+"""Reads a meter's memory: what moved in which bucket since the last drain. Pure, over memoryviews of 64-bit words.
+
+A lane is what one CPU counts. A slot of its ring says by itself what its bucket held (totals before and after), so
+
+- the sum of what is found is checked against the lane's totals at both ends, and always equal to them: what lies
+  between two slots that do not touch is *unplaced*, with its exact bytes and the buckets it can be in;
+- a lane whose totals stand still had no frame: nothing of its ring is read;
+- a frame written late (its CPU was held up between clock and count) is found again, because every drain also looks a
+  little behind the last one; it is unplaced too, never moved to another bucket.
+
+Buckets are read once they have been over for a while (``settled``), so that no slot is read while it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dpu_agent.meter.layout import (
+    LANE_WORDS,
+    SLOT_AFTER,
+    SLOT_WORDS,
+    TOTALS_WORDS,
+    Shape,
+)
+from protos.buckets import Bucket, Totals
+
+Words = memoryview
+"""Of format ``Q``."""
+
+SETTLED_NS = 3_000_000
+"""A bucket is read when it has been over for this long: a CPU is rarely held up longer between clock and count."""
+BEHIND_NS = 100_000_000
+"""So far behind the last drain frames are looked for that were written late."""
+GUARD_NS = 100_000_000
+"""So near to being overwritten a slot is not read any more."""
+_NOTHING = Totals()
+
+
+@dataclass(frozen=True, slots=True)
+class LaneMark:
+    """The totals of a lane up to where it was drained, and the newest bucket in them (0: none)."""
+
+    index: int = 0
+    totals: Totals = _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a meter was drained: every bucket below ``bucket`` is told of."""
+
+    bucket: int
+    lanes: tuple[LaneMark, ...]
+
+    @property
+    def totals(self) -> Totals:
+        """All lanes together."""
+        total = _NOTHING
+        for lane in self.lanes:
+            total += lane.totals
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class UnplacedPart:
+    """What moved in one or several of the buckets ``[first, end)``, nobody can say in which.
+
+    ``first`` can lie before the drain's own buckets: those were told of without it.
+    """
+
+    first: int
+    end: int
+    moved: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What moved in the buckets ``[start.bucket, end.bucket)``.
+
+    ``buckets`` are those that are not empty, in order. They and ``unplaced`` add up to the difference of the marks.
+    ``lost`` counts the buckets of which nothing is known because the drain came too late.
+    """
+
+    start: Mark
+    end: Mark
+    buckets: tuple[Bucket, ...]
+    unplaced: tuple[UnplacedPart, ...]
+    lost: int
+
+    @property
+    def moved(self) -> Totals:
+        """All of it."""
+        return self.end.totals - self.start.totals
+
+
+def fresh(shape: Shape, now_ns: int) -> Mark:
+    """Return the mark of a meter whose maps were just made, at ``now_ns`` of the kernel's monotonic clock."""
+    return Mark(now_ns // shape.width_ns, (LaneMark(),) * shape.cpus)
+
+
+def drain(shape: Shape, lanes: Words, ring: Words, mark: Mark, now_ns: int) -> Drained:
+    """Return what is known of the buckets from ``mark`` to the newest that is settled at ``now_ns``.
+
+    1. The newest settled bucket, and the oldest slot that is safe from being overwritten.
+    2. Each lane for itself: nothing if its totals stand still; else its slots.
+    3. Buckets of all lanes together, in order; unplaced parts that overlap together.
+    """
+    end = max(mark.bucket, (now_ns - SETTLED_NS) // shape.width_ns)
+    safe = now_ns // shape.width_ns - shape.slots + max(1, GUARD_NS // shape.width_ns)
+    behind = max(1, BEHIND_NS // shape.width_ns)
+    placed: dict[int, Totals] = {}
+    parts: list[UnplacedPart] = []
+    after = []
+    lost = 0
+    for cpu, lane in enumerate(mark.lanes):
+        at = cpu * LANE_WORDS
+        if lanes[at + TOTALS_WORDS - 1] == lane.totals.segments:
+            after.append(lane)
+            continue
+        base = cpu * shape.slots * SLOT_WORDS
+        own = ring[base : base + shape.slots * SLOT_WORDS]
+        first = max(safe, mark.bucket - behind, 1)
+        found = _Lane(lane, mark.bucket, mark.bucket - behind)
+        found.take(_slots(own, shape.slots, first, end))
+        if mark.bucket < safe and found.missed_before(safe):
+            lost = min(safe, end) - mark.bucket
+        for index, moved in found.placed:
+            placed[index] = placed[index] + moved if index in placed else moved
+        parts += found.parts
+        after.append(LaneMark(found.index, found.totals))
+    return Drained(
+        start=mark,
+        end=Mark(end, tuple(after)),
+        buckets=tuple(Bucket(index, placed[index]) for index in sorted(placed)),
+        unplaced=tuple(_joined(parts)),
+        lost=lost,
+    )
+
+
+class _Lane:
+    """Follows one lane's slots from its mark."""
+
+    def __init__(self, mark: LaneMark, from_bucket: int, earliest: int) -> None:
+        self.index, self.totals = mark.index, mark.totals
+        self.placed: list[tuple[int, Totals]] = []
+        self.parts: list[UnplacedPart] = []
+        self._from, self._earliest = from_bucket, earliest
+
+    def take(self, slots: Iterable[Sequence[int]]) -> None:
+        for index, *numbers in slots:
+            before, after = Totals(*numbers[:TOTALS_WORDS]), Totals(*numbers[TOTALS_WORDS:])
+            if after.segments <= self.totals.segments:
+                continue
+            if before.segments > self.totals.segments:
+                # A CPU counts in the order of time: not before the last bucket known, and before this one.
+                first = max(self.index, min(self._earliest, index - 1))
+                self.parts.append(UnplacedPart(first, index, before - self.totals))
+                self.totals = before
+            moved = after - self.totals
+            if index < self._from:
+                self.parts.append(UnplacedPart(index, index + 1, moved))
+            else:
+                self.placed.append((index, moved))
+            self.index, self.totals = index, after
+
+    def missed_before(self, bucket: int) -> bool:
+        """Whether something before ``bucket`` was overwritten before it was read."""
+        return any(part.first < bucket for part in self.parts)
+
+
+def _slots(ring: Words, slots: int, first: int, end: int) -> Iterator[Sequence[int]]:
+    """Yield index and totals of the slots that hold buckets ``[first, end)``, in order."""
+    at = first
+    while at < end:
+        place = at % slots
+        stretch = min(end - at, slots - place)
+        words = ring[place * SLOT_WORDS : (place + stretch) * SLOT_WORDS]
+        columns = [words[column::SLOT_WORDS].tolist() for column in range(SLOT_AFTER + TOTALS_WORDS)]
+        yield from (row for expected, row in enumerate(zip(*columns, strict=True), at) if row[0] == expected)
+        at += stretch
+
+
+def _joined(parts: list[UnplacedPart]) -> Iterator[UnplacedPart]:
+    current: UnplacedPart | None = None
+    for part in sorted(parts, key=lambda item: item.first):
+        if current is not None and part.first < current.end:
+            current = UnplacedPart(current.first, max(current.end, part.end), current.moved + part.moved)
+            continue
+        if current is not None:
+            yield current
+        current = part
+    if current is not None:
+        yield current
