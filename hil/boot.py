@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hil import linux
-from hil.supervisor import Supervisor, serve
+from hil.controlsocket import serve
+from hil.supervisor import Supervisor
 
 MACHINE_FILE = "machine.json"
 SOCKET_PATH = "/run/supervisor.sock"

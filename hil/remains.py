@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hil import enter
 from hil.errors import TeardownError
-from hil.machine import FirstProcess
+from hil.firstprocess import FirstProcess
 from hil.network import NAMESPACES
 
 _LONGEST_WAIT_S = 5.0

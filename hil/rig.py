@@ -8,29 +8,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import itertools
 import json
-import os
-import shutil
-import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from hil import preflight, remains, services, sitefile
-from hil.enter import start_time
+from hil import preflight, record, remains, services, sitefile
 from hil.errors import RigError
-from hil.machine import PROJECT, FirstProcess, Machine
+from hil.firstprocess import FirstProcess
+from hil.machine import PROJECT, Machine
 from hil.network import Network, WireCount
 from hil.plan import CONTROLLER, Cable, End, ExtraCable, Plan, Role, plan
 from hil.rigfile import RigFile, check_rig_name
 
-_RECORD, _CHECKS = "rig.json", "ready.json"
-_RECORD_VERSION = 1
+_CHECKS = "ready.json"
 
 Progress = Callable[[str], None]
 
@@ -48,10 +41,10 @@ class Rig:
     """A rig that is up. As a context manager it is torn down at the end."""
 
     def __init__(
-        self, rig_file: RigFile, rig_plan: Plan, state: Path, extra: tuple[ExtraCable, ...] = (), *, keep: bool = False
+        self, rig_file: RigFile, rig_plan: Plan, state: Path, extra: tuple[ExtraCable, ...], owner: FirstProcess | None
     ) -> None:
         self.file, self.plan, self.state = rig_file, rig_plan, state
-        self._extra, self._keep = extra, keep
+        self._extra, self._owner = extra, owner
         self._network = Network(rig_plan)
         self.machines: Mapping[str, Machine] = {
             name: Machine(rig_plan.rig, machine, state) for name, machine in rig_plan.machines.items()
@@ -92,20 +85,20 @@ class Rig:
         rig_name = check_rig_name(name or rig_file.rig)
         state = (state or default_state(rig_name)).resolve()
         preflight.require()
-        with _sole_builder(rig_name):
-            _refuse_if_in_use(rig_name)
+        with record.sole_builder(rig_name):
+            record.refuse_if_in_use(rig_name)
             if remains.exist(rig_name):
                 progress(f"clearing the remains of rig {rig_name}")
                 remains.clear(rig_name)
-            _empty(state)
-            rig = cls(rig_file, plan(rig_file, rig_name), state, keep=keep)
-            rig._record("starting")
+            record.make_empty(state)
+            rig = cls(rig_file, plan(rig_file, rig_name), state, (), None if keep else record.this_process())
+            rig._record(record.STARTING)
             try:
                 rig._build(progress)
             except BaseException:
                 remains.clear(rig_name)
                 raise
-            rig._record("up")
+            rig._record(record.UP)
         progress(f"rig {rig_name} is up: {len(rig.machines)} machines, state in {state}")
         return rig
 
@@ -117,15 +110,10 @@ class Rig:
             RigError: no such rig is up.
         """
         state = (state or remains.rigs().get(name) or default_state(name)).resolve()
-        try:
-            record = _read_record(state)
-        except FileNotFoundError as error:
-            raise RigError(f"no rig {name!r} is up here ({state}); bring it up with 'weighbridge hil up'") from error
-        if record["name"] != name or record["phase"] != "up":
-            raise RigError(f"rig {name!r} is not up; bring it up with 'weighbridge hil up'")
-        rig_file = RigFile.model_validate(record["file"])
-        extra = tuple(ExtraCable(**cable) for cable in record["extra_cables"])
-        return cls(rig_file, plan(rig_file, name, extra), state, extra, keep=record["owner"] is None)
+        found = record.read(state)
+        if found is None or found.name != name or found.phase != record.UP:
+            raise RigError(f"no rig {name!r} is up (looked in {state}); bring it up with 'weighbridge hil up'")
+        return cls(found.file, plan(found.file, name, found.extra), state, found.extra, found.owner)
 
     def down(self, *, grace_s: float = 0.0) -> None:
         """Tear the rig down; its state directory with the logs stays.
@@ -133,10 +121,9 @@ class Rig:
         Raises:
             TeardownError: something is still there.
         """
-        with _sole_builder(self.name):
+        with record.sole_builder(self.name):
             remains.clear(self.name, grace_s=grace_s)
-            if self.state.is_dir():  # someone may have removed it while the rig was up
-                self._record("down")
+            record.mark_down(self.state)
 
     def __enter__(self) -> Rig:  # noqa: PYI034 typing.Self is Python 3.11's
         return self
@@ -300,7 +287,7 @@ class Rig:
         self.plan = self._network.plan = plan(self.file, self.name, extra)
         for name, machine in self.machines.items():
             machine.plan = self.plan.machines[name]
-        self._record("up")
+        self._record(record.UP)
 
     def _build(self, progress: Progress) -> None:
         self._network.build_plant()
@@ -318,18 +305,7 @@ class Rig:
         self.wait_until_ready()
 
     def _record(self, phase: str) -> None:
-        owner = None if self._keep else {"pid": os.getpid(), "start_time": start_time(os.getpid())}
-        record = {
-            "version": _RECORD_VERSION,
-            "name": self.name,
-            "phase": phase,
-            "owner": owner,
-            "file": self.file.model_dump(mode="json"),
-            "extra_cables": [dataclasses.asdict(cable) for cable in self._extra],
-        }
-        partial = self.state / f"{_RECORD}.new"
-        partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
-        partial.replace(self.state / _RECORD)
+        record.write(self.state, record.Record(self.name, phase, self._owner, self.file, self._extra))
 
 
 def tear_down(name: str, state: Path | None = None) -> bool:
@@ -339,57 +315,9 @@ def tear_down(name: str, state: Path | None = None) -> bool:
         TeardownError: something is still there.
     """
     name = check_rig_name(name)
-    with _sole_builder(name):
+    with record.sole_builder(name):
         existed = remains.exist(name)
         state = state or remains.rigs().get(name) or default_state(name)
         remains.clear(name)
-        with contextlib.suppress(FileNotFoundError):
-            record = {**_read_record(state), "phase": "down", "owner": None}
-            (state / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
+        record.mark_down(state)
     return existed
-
-
-def _read_record(state: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((state / _RECORD).read_text(encoding="utf-8"))
-    if record.get("version") != _RECORD_VERSION:
-        raise RigError(f"{state / _RECORD} was written by another version of Weighbridge; run 'down', then 'up'")
-    return record
-
-
-def _refuse_if_in_use(name: str) -> None:
-    state = remains.rigs().get(name)
-    if state is None:
-        return
-    try:
-        record = _read_record(state)
-    except FileNotFoundError:
-        return
-    owner = record["owner"]
-    if record["phase"] == "up" and (owner is None or FirstProcess(owner["pid"], owner["start_time"]).is_alive()):
-        whose = "" if owner is None else f" and belongs to process {owner['pid']}"
-        raise RigError(f"rig {name} is up already{whose} (state in {state}); run 'weighbridge hil down {name}' first")
-
-
-def _empty(state: Path) -> None:
-    if state.exists() and any(state.iterdir()) and not (state / _RECORD).exists():
-        raise RigError(f"{state} is not empty and not a rig's state directory; name another with --state")
-    if state.exists():
-        for child in state.iterdir():
-            if child.name == _RECORD:
-                continue  # last, so that a crash in between leaves it a rig's directory
-            if child.is_dir() and not child.is_symlink():
-                shutil.rmtree(child)
-            else:
-                child.unlink()
-    state.mkdir(parents=True, exist_ok=True)
-
-
-@contextlib.contextmanager
-def _sole_builder(name: str) -> Iterator[None]:
-    """Keep others from building or tearing down the rig of that name: the lock goes with this process."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
-        try:
-            lock.bind(f"\0weighbridge-rig-{name}")
-        except OSError as error:
-            raise RigError(f"rig {name} is just being built or torn down by another process; wait for it") from error
-        yield

@@ -1,15 +1,10 @@
 """What stands where systemd would in a machine of the rig: starts, watches and stops services.
 
-Runs as the machine's first process. A service is a file ``NAME.json`` in the service directory::
+Runs as the machine's first process. A service is a file ``NAME.json`` in the service directory; its keys are in
+``hil/servicefile.py``. A service that ends is started again after 0.1 s, doubling up to 5 s while it keeps
+ending early.
 
-    {"argv": ["/usr/sbin/sshd", "-D"], "env": {"KEY": "value"}, "restart": "always"}
-
-Optional keys: ``restart`` (``always``, ``on-failure`` or ``never``; default ``always``), ``env``, ``cwd`` (default
-``/``), ``enabled`` (start at boot; default true), ``stop_timeout_s`` (SIGKILL after; default 10). Unknown keys are
-refused.
-A service that ends is started again after 0.1 s, doubling up to 5 s while it keeps ending early.
-
-Requests come over a Unix socket as one JSON line, ``{"command": "start", "name": "sshd"}``, and are answered by one:
+A request is ``{"command": "start", "name": "sshd"}`` (``hil/controlsocket.py`` carries it), its answer
 ``{"ok": true, "text": "...", "services": [...]}``. Commands: ``start``, ``stop``, ``restart``, ``status``, and
 ``reload`` (read the file again: a running service whose definition changed is restarted, one whose file is gone is
 stopped). ``stop`` and ``restart`` answer when it is done.
@@ -17,71 +12,21 @@ stopped). ``stop`` and ``restart`` answer when it is done.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import selectors
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hil.servicefile import Definition, ServiceError, parse_definition
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}", re.ASCII)
-_RESTARTS = ("always", "on-failure", "never")
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
 _SETTLED_S = 10.0  # a service that ran this long starts again with the first delay
-_LARGEST_REQUEST = 64 * 1024
 _LARGEST_LOG = 16 * 1024 * 1024  # a log is turned over when its service starts, so a long test cannot fill the disk
-
-
-class ServiceError(Exception):
-    """A request cannot be carried out; the text says why."""
-
-
-@dataclass(frozen=True)
-class Definition:
-    """One service file, checked."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    restart: str
-    cwd: str
-    enabled: bool
-    stop_timeout_s: float
-
-
-def parse_definition(text: str, where: str) -> Definition:
-    """Return the service that ``text`` defines.
-
-    Raises:
-        ServiceError: not JSON, an unknown key, or a value of the wrong kind; the text names ``where``.
-    """
-    try:
-        raw: Any = json.loads(text)
-    except ValueError as error:
-        raise ServiceError(f"{where}: not JSON: {error}") from error
-    if not isinstance(raw, dict):
-        raise ServiceError(f"{where}: a service is a JSON object")
-    known = {"argv", "env", "restart", "cwd", "enabled", "stop_timeout_s"}
-    if unknown := sorted(set(raw) - known):
-        raise ServiceError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    argv, env = raw.get("argv"), raw.get("env", {})
-    restart, cwd = raw.get("restart", "always"), raw.get("cwd", "/")
-    enabled, timeout = raw.get("enabled", True), raw.get("stop_timeout_s", 10)
-    if not isinstance(argv, list) or not argv or not all(isinstance(part, str) for part in argv):
-        raise ServiceError(f"{where}: 'argv' must be a list of strings with at least the program")
-    if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
-        raise ServiceError(f"{where}: 'env' must map names to strings")
-    if restart not in _RESTARTS:
-        raise ServiceError(f"{where}: 'restart' must be one of {', '.join(_RESTARTS)}, not {restart!r}")
-    if not isinstance(cwd, str) or not isinstance(enabled, bool):
-        raise ServiceError(f"{where}: 'cwd' must be a path and 'enabled' true or false")
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout < 0:
-        raise ServiceError(f"{where}: 'stop_timeout_s' must be a number of seconds")
-    return Definition(tuple(argv), dict(env), restart, cwd, enabled, float(timeout))
 
 
 @dataclass
@@ -131,13 +76,13 @@ class Supervisor:
             if command == "status":
                 answer({"ok": True, "text": "", "services": self._describe(name)})
             elif not isinstance(command, str) or command not in commands:
-                answer(_refusal(f"unknown command {command!r}; use status, {', '.join(commands)}"))
+                answer(refusal(f"unknown command {command!r}; use status, {', '.join(commands)}"))
             elif not isinstance(name, str) or not _NAME.fullmatch(name):
-                answer(_refusal(f"{name!r} is not a service name"))
+                answer(refusal(f"{name!r} is not a service name"))
             else:
                 commands[command](name, answer)
         except ServiceError as error:
-            answer(_refusal(str(error)))
+            answer(refusal(str(error)))
 
     def start_enabled(self) -> None:
         """Start every service whose file says so, as at boot; a bad file is logged and left alone."""
@@ -251,7 +196,7 @@ class Supervisor:
             try:
                 self._start(service)
             except ServiceError as error:
-                answer(_refusal(str(error)))
+                answer(refusal(str(error)))
             else:
                 answer(self._done(service, "restarted"))
 
@@ -333,7 +278,8 @@ class Supervisor:
         service.delay_s = min(_LONGEST_DELAY_S, service.delay_s * 2)
 
 
-def _refusal(text: str) -> dict[str, Any]:
+def refusal(text: str) -> dict[str, Any]:
+    """Return the answer to a request that is not carried out."""
     return {"ok": False, "text": text, "services": []}
 
 
@@ -362,95 +308,3 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
     except ProcessLookupError:
         return  # all of it has ended
-
-
-class _Connection:
-    """One client of the control socket: a request line in, an answer line out."""
-
-    def __init__(self, peer: socket.socket, close: Callable[[_Connection], None]) -> None:
-        self.peer, self._close, self._received = peer, close, b""
-        peer.setblocking(False)
-
-    def read(self, supervisor: Supervisor) -> None:
-        try:
-            data = self.peer.recv(_LARGEST_REQUEST)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data = b""
-        self._received += data
-        if b"\n" in self._received:
-            line = self._received.partition(b"\n")[0]
-            self._received = b""
-            try:
-                request: Any = json.loads(line)
-            except ValueError:
-                request = None
-            if isinstance(request, dict):
-                supervisor.handle(request, self._answer)
-            else:
-                self._answer(_refusal("a request is one line with a JSON object"))
-        elif not data or len(self._received) > _LARGEST_REQUEST:
-            self._close(self)
-
-    def _answer(self, answer: dict[str, Any]) -> None:
-        try:
-            self.peer.setblocking(True)
-            self.peer.settimeout(1.0)
-            self.peer.sendall(json.dumps(answer).encode() + b"\n")
-        except OSError as error:
-            print(f"a client of the control socket went away: {error}", flush=True)
-        self._close(self)
-
-
-def serve(supervisor: Supervisor, socket_path: str, *, grace_s: float = 5.0) -> None:
-    """Run until SIGTERM: start what is enabled, answer requests, restart what ends; then stop everything and return."""
-    selector = selectors.DefaultSelector()
-    signalled = _wake_on_signals(selector)
-    supervisor.start_enabled()  # before the socket is there: who finds it, finds the services started
-    listener = socket.socket(socket.AF_UNIX)
-    unready = f"{socket_path}.new"  # renamed when it listens: who finds the socket may connect
-    listener.bind(unready)
-    Path(unready).chmod(0o600)
-    listener.listen(16)
-    listener.setblocking(False)
-    Path(unready).rename(socket_path)
-
-    def close(connection: _Connection) -> None:
-        if connection.peer.fileno() >= 0:
-            selector.unregister(connection.peer)
-            connection.peer.close()
-
-    def accept() -> None:
-        connection = _Connection(listener.accept()[0], close)
-        selector.register(connection.peer, selectors.EVENT_READ, lambda: connection.read(supervisor))
-
-    selector.register(listener, selectors.EVENT_READ, accept)
-    while not signalled.intersection((signal.SIGTERM, signal.SIGINT)):
-        _turn(supervisor, selector, None)
-    all_stopped: list[bool] = []
-    supervisor.end(lambda: all_stopped.append(True))
-    deadline = time.monotonic() + grace_s
-    while not all_stopped and time.monotonic() < deadline:
-        _turn(supervisor, selector, 0.1)
-
-
-def _turn(supervisor: Supervisor, selector: selectors.BaseSelector, longest_s: float | None) -> None:
-    supervisor.reap()
-    waits = [wait for wait in (supervisor.tick(), longest_s) if wait is not None]
-    for key, _events in selector.select(min(waits, default=None)):
-        key.data()
-
-
-def _wake_on_signals(selector: selectors.BaseSelector) -> set[int]:
-    """Let signals interrupt the wait; return the set into which their numbers will be put."""
-    received: set[int] = set()
-    read, write = socket.socketpair()
-    for end in (read, write):
-        end.setblocking(False)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: None)  # the byte on the socket is the message
-    signal.set_wakeup_fd(write.fileno(), warn_on_full_buffer=False)
-    # The closure holds both ends: a socket without a reference is closed.
-    selector.register(read, selectors.EVENT_READ, lambda ends=(read, write): received.update(ends[0].recv(4096)))
-    return received

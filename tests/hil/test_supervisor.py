@@ -18,13 +18,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.supervisor import ServiceError, parse_definition
+from hil.servicefile import ServiceError, parse_definition
 from hil.supervisorctl import ask
 
 _PROGRAM = """
 import os, sys
 from pathlib import Path
-from hil.supervisor import Supervisor, serve
+from hil.controlsocket import serve
+from hil.supervisor import Supervisor
 folder = Path(sys.argv[1])
 serve(Supervisor(folder / "services", folder, dict(os.environ)), sys.argv[2], grace_s=2.0)
 """
