@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.loopback
 
 _METHODS = list(agent_pb2.DESCRIPTOR.services_by_name["AgentService"].methods)
-_WAIT_S = 10.0
+# Long enough for a busy machine; nothing waits this long when it works.
+_WAIT_S = 60.0
 
 
 class Server:
@@ -197,16 +198,16 @@ def test_every_rpc_refuses_a_certificate_that_expired_on_an_open_connection(
 
 
 def test_an_open_stream_ends_when_the_certificate_expires(server: Server, authority: Authority) -> None:
-    """By the real clock: a certificate of three seconds, and no frame that would wake the stream."""
+    """By the real clock: a certificate of five seconds, and no frame that would wake the stream."""
     acks = Acks(0)
-    stream = server.stub(authority.controller(end_s=3)).StreamFrames(acks, timeout=_WAIT_S)
+    stream = server.stub(authority.controller(end_s=5)).StreamFrames(acks, timeout=_WAIT_S)
     assert [_sequence(next(stream)) for _ in range(3)] == [1, 2, 3]
     started = time.monotonic()
     with pytest.raises(grpc.RpcError) as ended:
         next(stream)
     acks.close()
     assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 10
 
 
 def test_a_stream_sends_what_is_stored_and_then_what_comes(server: Server, controller: Controller) -> None:
@@ -259,7 +260,7 @@ def test_streams_that_are_not_read_do_not_keep_a_new_one_out(server: Server, aut
         call = _stub(channel).StreamFrames(acks, timeout=60)
         started = time.monotonic()
         _sequence(next(call))
-        assert time.monotonic() - started < 5, "no worker came free"
+        assert time.monotonic() - started < 15, "no worker came free"
         stuck.append((call, acks))
     reader_acks = Acks(0)
     reader = server.stub().StreamFrames(reader_acks, timeout=30)
