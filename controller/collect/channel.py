@@ -152,6 +152,8 @@ def _unavailable(details: str) -> tuple[Reason, str]:
     if any(word in details for word in ("certificate", "handshake", "hostname verification", "peer name")):
         remedy = "check the site's authority, and the address in the agent's certificate"
         return Reason.CERTIFICATE_REJECTED, f"and the controller do not accept each other's certificate; {remedy}"
+    if any(word in details for word in ("socket closed", "connection reset", "goaway", "stream removed")):
+        return Reason.UNREACHABLE, "broke the connection off"
     if "connection refused" in details:
         return Reason.CONNECTION_REFUSED, "is not running, though its machine is there"
     return Reason.UNREACHABLE, "cannot be reached"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from controller.crosscheck.model import (
+    Finding,
     KnownWeight,
     Limit,
     LinkEvidence,
@@ -22,6 +23,7 @@ from controller.observations.hosts import read_host
 from controller.observations.runs import runs
 from controller.observations.series import Note, Series, paired
 from controller.observations.silences import Silences
+from controller.observations.staleness import stale_switches, widened
 from controller.observations.switches import SwitchRecord, list_was_checked, read_switch, series_of
 from controller.site import Dpu, Link, Site, Switch
 from protos.reading import Direction, Framing, Observer
@@ -35,7 +37,7 @@ def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
     Raises:
         EvidenceError: a journaled record cannot be read by this program, or is damaged.
     """
-    switches = {switch.name: read_switch(journal, site, switch, period) for switch in site.switches}
+    switches, about_switches = _switches(journal, site, period)
     order = {link.name: at for at, link in enumerate(site.links)}
     found = list(_links(journal, site, period, switches))
     checked = bool(switches) and all(list_was_checked(record, period) for record in switches.values())
@@ -47,13 +49,22 @@ def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
         ports=tuple(port for switch in site.switches for port in _ports(site, switch, switches[switch.name])),
         inventory_checked=checked,
         known_weights=tuple(_weights(journal, period)),
+        about_switches=about_switches,
     )
 
 
 def links(journal: Journal, site: Site, period: Period) -> Iterator[LinkEvidence]:
     """Yield the evidence of each link and direction, one DPU after the other; as :func:`evidence`, in less memory."""
-    switches = {switch.name: read_switch(journal, site, switch, period) for switch in site.switches}
+    switches, _ = _switches(journal, site, period)
     yield from _links(journal, site, period, switches)
+
+
+def _switches(journal: Journal, site: Site, period: Period) -> tuple[dict[str, SwitchRecord], tuple[Finding, ...]]:
+    """Every switch's record, one that did not keep its refresh period widened; and what is to be told of them."""
+    records = {switch.name: read_switch(journal, site, switch, period) for switch in site.switches}
+    stale = stale_switches(journal, site, period, records)
+    records |= {name: widened(records[name], found.refresh_ns) for name, found in stale.items()}
+    return records, tuple(found.finding for found in stale.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +167,7 @@ class _Tracks:
                 readings=tuple(series.readings[direction]),
                 line_rate_bytes_per_s=self._line_rate() if on_wire else None,
                 step_bytes=self._step(observer, series),
-                refresh_ns=self._site.switch(source).refresh_ns if observer is Observer.SWITCH else 0,
+                refresh_ns=series.refresh_ns,
                 clock_width_ns=series.clock_width_ns,
                 drop_packets=tuple(series.drops[direction]),
                 epoch_reasons=series.reasons,

@@ -32,6 +32,7 @@ class Series:
         reasons: why each epoch after the first began.
         proven: the epochs whose continuity is evidenced.
         clock_width_ns: widest clock offset interval that went into a reading.
+        refresh_ns: R that went into the readings, the longest; 0 where the source keeps no copies.
         notes: why there is no reading where somebody looked; neighbours of one reason are one note.
     """
 
@@ -40,6 +41,7 @@ class Series:
     reasons: dict[int, str] = field(default_factory=dict)
     proven: set[int] = field(default_factory=set)
     clock_width_ns: int = 0
+    refresh_ns: int = 0
     notes: list[Note] = field(default_factory=list)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
 
@@ -99,7 +101,9 @@ def paired(parts: Sequence[Series]) -> Series:
     Any reading of one with any reading of another bounds their sum (``bounds.md`` 1); those nearest in time bound it
     best, so each reading of the series with the fewest is added to its neighbours in the others.
     """
-    total = Series(clock_width_ns=max(part.clock_width_ns for part in parts))
+    total = Series(
+        clock_width_ns=max(part.clock_width_ns for part in parts), refresh_ns=max(part.refresh_ns for part in parts)
+    )
     total.notes = sorted((note for part in parts for note in part.notes), key=lambda note: note.from_ns)
     for direction in Direction:
         rows = _neighbours([part.readings[direction] for part in parts])

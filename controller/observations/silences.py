@@ -115,11 +115,11 @@ class Silences:
         """Whether ``source`` itself, and which other device, gave the controller anything in the stretch."""
         own = False
         others: list[str] = []
-        # Not the readings that bound the stretch.
         entries = self._journal.entries(kinds=_ANSWERS, from_ns=start + 1, to_ns=end - 1)
         for looked_at, entry in enumerate(entries):
             if entry.source == source:
-                own = True
+                # Not the reading that begins the stretch, which is recorded a moment after it was read.
+                own = own or int(str(entry.meta.get("first_sent_ns", entry.recorded_ns))) > start
             elif not others:
                 others.append(entry.source)
             if (own and others) or looked_at >= _MOST_ANSWERS_LOOKED_AT:

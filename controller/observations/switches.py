@@ -94,7 +94,12 @@ def _plausibility(site: Site, switch: Switch) -> Mapping[str, Plausibility]:
 
 def series_of(history: PortHistory) -> Series:
     """Return a port's history as a series: directions as the node sees them, discards and errors as drops."""
-    series = Series(reasons=history.epoch_reasons, proven=set(history.proven_epochs))
+    series = Series(
+        reasons=history.epoch_reasons,
+        proven=set(history.proven_epochs),
+        # The device's own: a port that is down is older by what is not known of its successor.
+        refresh_ns=min((entry.sample.refresh_ns for entry in history.judged), default=0),
+    )
     for direction in Direction:
         series.readings[direction] = list(history.readings(direction))
         series.drops[direction] = _lost(history, direction)

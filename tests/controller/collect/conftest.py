@@ -172,6 +172,7 @@ class AgentDouble:
     ) -> AsyncIterator[bytes]:
         self.sessions += 1
         first = await requests.__anext__()
+        self._take(first)
         hearing = asyncio.ensure_future(self._hear(requests))
         try:
             next_sequence, sent = max(1, first.acknowledged_sequence + 1 - self.repeat), 0
@@ -192,8 +193,11 @@ class AgentDouble:
 
     async def _hear(self, requests: AsyncIterator[agent_pb2.Acknowledgement]) -> None:
         async for message in requests:
-            assert message.acknowledged_sequence <= self.last_sequence
-            self.acknowledged = max(self.acknowledged, message.acknowledged_sequence)
+            self._take(message)
+
+    def _take(self, message: agent_pb2.Acknowledgement) -> None:
+        assert message.acknowledged_sequence <= self.last_sequence
+        self.acknowledged = max(self.acknowledged, message.acknowledged_sequence)
 
 
 def sequence_of(raw: bytes) -> int:

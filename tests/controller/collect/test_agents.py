@@ -390,6 +390,8 @@ def _credential(left: timedelta) -> Credential:
             Reason.CERTIFICATE_EXPIRED,
         ),
         (grpc.StatusCode.UNAVAILABLE, "Hostname Verification Check failed.", 60, Reason.CERTIFICATE_REJECTED),
+        (grpc.StatusCode.UNAVAILABLE, "Connection refused", 60, Reason.CONNECTION_REFUSED),
+        (grpc.StatusCode.UNAVAILABLE, "Stream removed (Socket closed)", 60, Reason.UNREACHABLE),
         (grpc.StatusCode.UNAVAILABLE, "Socket closed", -1, Reason.CERTIFICATE_EXPIRED),
         (grpc.StatusCode.UNAUTHENTICATED, "expired", 60, Reason.DENIED),
         (grpc.StatusCode.PERMISSION_DENIED, "role", 60, Reason.DENIED),

@@ -281,7 +281,8 @@ class SimulatedSite:
             meta: dict[str, JsonValue] = {"first_sent_ns": str(sent), "received_ns": str(received)}
             if number % 10 == 1:
                 meta |= {"discovery": True, "complete": True, "text": ""}
-            self._add(NewEntry(Kind.POLL, "sw1", received, encode(poll), meta))
+            # A poll is recorded a moment after its last answer.
+            self._add(NewEntry(Kind.POLL, "sw1", received + 2 * MS, encode(poll), meta))
 
     @staticmethod
     def _sample(port: str, times: tuple[int, int, int, int], into: Counter, out: Counter) -> PortSample:
