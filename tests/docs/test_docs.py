@@ -78,7 +78,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
         for language, block in _FENCE.findall(page.read_text("utf-8")):
             if language not in {"sh", ""} or page.name == "cli.md":
                 continue
-            for line in block.splitlines():
+            for line in block.replace("\\\n", " ").splitlines():
                 words = shlex.split(line, comments=True) if language == "sh" else []
                 while any(word.rpartition("/")[2] == "weighbridge" for word in words):
                     first = next(i for i, word in enumerate(words) if word.rpartition("/")[2] == "weighbridge")
