@@ -59,7 +59,7 @@ def deploy_command(  # noqa: PLR0917  typer reads arguments and options from the
     if replace_key and len(dpus) > 1:
         raise OperatorError("--replace-key is for one agent at a time: name the one whose DPU was exchanged")
     options = Options(build_directory=build_directory, replace_key=replace_key)
-    surroundings = Surroundings(build=_once_a_target())
+    surroundings = Surroundings(build=once_a_target())
     with Journal.open(site.controller.journal) as journal:
         timeline = Timeline.start(journal)
 
@@ -141,7 +141,7 @@ def chosen(site: Site, names: list[str], *, everyone: bool) -> list[Dpu]:
     return [dpu for dpu in site.agents() if everyone or dpu.name in wanted]
 
 
-def _once_a_target() -> Callable[[Target, Path], Bundle]:
+def once_a_target() -> Callable[[Target, Path], Bundle]:
     """Return a builder that several deployments at once may call: one build a target, the others wait for it."""
     lock, built = threading.Lock(), dict[Target, Bundle]()
 

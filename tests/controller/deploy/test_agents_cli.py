@@ -314,7 +314,7 @@ def test_several_deployments_build_a_bundle_once(monkeypatch: pytest.MonkeyPatch
         return target
 
     monkeypatch.setattr(cli, "build", build)
-    once: Callable[[Target, Path], Any] = cli._once_a_target()
+    once: Callable[[Target, Path], Any] = cli.once_a_target()
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda target: once(target, tmp_path), [*TARGETS, *TARGETS])) == [*TARGETS, *TARGETS]
     assert sorted(built) == sorted(TARGETS)

@@ -23,6 +23,7 @@ from controller import site as sites
 from controller.credentials import load_ca
 from controller.deploy import lock
 from controller.deploy.bundle import Bundle, build
+from controller.deploy.cli import once_a_target
 from controller.deploy.deploy import deploy
 from controller.deploy.device.check_release import check_release
 from controller.deploy.enrolment import enrolled
@@ -161,6 +162,7 @@ class Scene:
     folder: Path
     journal: Journal
     options: Options
+    surroundings: Surroundings
 
     def deploy(self, surroundings: Surroundings | None = None, **changes: Any) -> Deployed:
         return deploy(
@@ -170,7 +172,7 @@ class Scene:
             time.monotonic_ns,
             options=replace(self.options, **changes),
             progress=lambda _text: None,
-            surroundings=surroundings,
+            surroundings=surroundings or self.surroundings,
         )
 
 
@@ -205,7 +207,8 @@ limits: [{{scope: node, window: 10s, bytes: 10MB}}]
     site = sites.loads(content.encode(), tmp_path / "site.yaml")
     options = Options(build_directory=BUILD, paths=machine, start_timeout_s=30.0)
     with Journal.create(tmp_path / "journal.db") as journal:
-        yield Scene(site, tmp_path, journal, options)
+        # Built once: somebody may be working on the agent's sources while this runs.
+        yield Scene(site, tmp_path, journal, options, Surroundings(build=once_a_target()))
 
 
 @pytest.mark.rig
@@ -215,7 +218,7 @@ def test_the_agent_is_deployed_and_answers_with_what_was_sent(scene: Scene, pyth
     paths = replace(scene.options.paths, python=PYTHONS[python])
     done = scene.deploy(paths=paths)
     assert (done.sent, done.restarted, done.enrolled) == (True, True, True)
-    assert done.bundle_sha256 == build(Target(python, MACHINE), BUILD).sha256
+    assert done.bundle_sha256 == scene.surroundings.build(Target(python, MACHINE), BUILD).sha256
     pinned = enrolled(scene.journal, NAME)
     assert pinned is not None
     again = scene.deploy(paths=paths)
