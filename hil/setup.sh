@@ -21,6 +21,9 @@ libbpf-dev       its headers, and the library that loads it
 libc6-dev        kernel-facing headers for it
 make             this
 procps           process tools in the rig
+golang-go        a second reader of checkpoints and proofs, in tests
+golang-golang-x-mod-dev  its sumdb/note and tlog
+openssl          a second reader of signatures, in tests
 "
 
 say() { printf '%s\n' "setup: $*" >&2; }
