@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +26,14 @@ class Asked:
         answer: what it says of itself, ``None`` without an answer.
         problem: why there is none.
         enrolment: one of the three; empty without an answer.
+        wall_ahead_ns: how far its wall clock is ahead of this machine's, up to the time of one answer.
     """
 
     dpu: Dpu
     answer: agent_pb2.AgentDescription | None
     problem: str
     enrolment: str
+    wall_ahead_ns: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """64-bit numbers are decimal strings; what is not known is null."""
@@ -52,6 +55,7 @@ class Asked:
                 "boot_id": answer.clock.boot_id,
                 "monotonic_ns": str(answer.clock.monotonic_ns),
                 "wall_ns": str(answer.clock.wall_ns),
+                "wall_ahead_ns": str(self.wall_ahead_ns),
             },
             "frame_interval_ns": str(answer.frame_interval_ns),
             "last_sequence": str(answer.last_sequence),
@@ -75,21 +79,24 @@ class Asked:
             answer.agent_version,
             answer.bundle_sha256[:12] or "-",
             self.enrolment,
+            f"{self.wall_ahead_ns / 1e9:+.1f} s",
             ", ".join(port.port for port in answer.ports),
             f"{answer.spool.frames} frames, {answer.spool.lost_frames} lost",
         )
 
 
-HEADINGS = ("agent", "address", "version", "bundle", "key", "ports", "spool")
+HEADINGS = ("agent", "address", "version", "bundle", "key", "clock", "ports", "spool")
 
 
 def ask(dpu: Dpu, own: Credential, journal: Journal) -> Asked:
-    """Ask one agent, and compare its key with the one enrolled."""
+    """Ask one agent; compare its key with the one enrolled, and its wall clock with ours in the middle of the call."""
+    asked_ns = time.time_ns()
     try:
         answer = describe(str(dpu.agent), own)
     except DeviceError as error:
         return Asked(dpu, None, str(error), "")
-    return Asked(dpu, answer, "", compared(enrolled(journal, dpu.name), answer.frame_public_key))
+    ahead_ns = answer.clock.wall_ns - (asked_ns + time.time_ns()) // 2
+    return Asked(dpu, answer, "", compared(enrolled(journal, dpu.name), answer.frame_public_key), ahead_ns)
 
 
 def compared(pinned: Enrolment | None, shown: bytes) -> str:

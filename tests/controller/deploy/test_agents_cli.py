@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -78,7 +80,9 @@ class Agent(agent_pb2_grpc.AgentServiceServicer):
             agent_version="0.1.0",
             bundle_sha256="ab" * 32,
             frame_public_key=KEY,
-            clock=frame_pb2.ClockStamp(boot_id="0123456789", monotonic_ns=2**63, wall_ns=7),
+            clock=frame_pb2.ClockStamp(
+                boot_id="0123456789", monotonic_ns=2**63, wall_ns=time.time_ns() + 3_600 * 10**9
+            ),
             frame_interval_ns=10**9,
             ports=[
                 agent_pb2.PortDescription(
@@ -186,7 +190,9 @@ def test_status_shows_every_agent_and_says_by_exit_code_that_one_is_silent(scene
     first, second = json.loads(shown.stdout)
     assert first["agent"] == "a"
     assert first["enrolment"] == "enrolled"
-    assert first["clock"] == {"boot_id": "0123456789", "monotonic_ns": str(2**63), "wall_ns": "7"}
+    assert first["clock"]["boot_id"] == "0123456789"
+    assert first["clock"]["monotonic_ns"] == str(2**63)
+    assert abs(int(first["clock"]["wall_ahead_ns"]) - 3_600 * 10**9) < 30 * 10**9
     assert first["ports"][0]["speed_bytes_per_s"] == str(2**40)
     assert first["ports"][0]["role"] == "uplink"
     assert first["ports"][1]["speed_bytes_per_s"] is None
@@ -197,6 +203,7 @@ def test_status_shows_every_agent_and_says_by_exit_code_that_one_is_silent(scene
     assert "no answer" in table.stdout
     assert "p0, h0" in table.stdout
     assert "2 frames, 4 lost" in table.stdout
+    assert re.search(r"\+3[56]\d\d\.\d s", table.stdout)
     assert "b: the agent at 127.0.0.1:1 does not answer" in table.stderr
     assert scene.run("status", "a").exit_code == 0
 
