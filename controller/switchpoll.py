@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from controller.site import load
 from controller.site_secrets import SNMP_PASS_PHRASE_CHARACTERS, read_secret
 from controller.site_values import split_address
 from protos.reading import Framing
+from protos.units import format_duration
 from switch.connect import SnmpStack, connect
 from switch.continuity import Plausibility
 from switch.effort import Effort
@@ -22,6 +24,7 @@ from switch.interpret import Device
 from switch.line import fault_line, sample_line, unlisted_line
 from switch.polling import polls
 from switch.ports import Discovery, PortSample
+from switch.refresh import learn_refresh
 from switch.security import (
     Authentication,
     Endpoint,
@@ -34,6 +37,9 @@ from switch.security import (
 from switch.watch import EpochWatch
 
 SNMP_PORT = 161
+
+SAMPLES_KEPT = 600
+"""Of each port and epoch, to learn the refresh period from: ten minutes at one poll a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,7 @@ async def _run(
 
     stack = SnmpStack(now_ns)
     watches: dict[str, EpochWatch] = {}
+    kept: dict[tuple[str, int], deque[PortSample]] = {}
     effort, said, number = Effort(), set[str](), 0
     reader = connect(stack, target.name, target.endpoint, target.security, target.device)
     try:
@@ -168,14 +175,29 @@ async def _run(
             for entry in poll.ports:
                 if isinstance(entry, PortSample):
                     watch = watches.setdefault(entry.port, EpochWatch(Plausibility()))
-                    show(sample_line(target.name, number, entry, watch.take(entry)))
+                    epoch = watch.take(entry)
+                    show(sample_line(target.name, number, entry, epoch))
+                    kept.setdefault((entry.port, epoch.number), deque(maxlen=SAMPLES_KEPT)).append(entry)
                 else:
                     show(fault_line(target.name, number, entry))
     finally:
         await reader.close()
         await stack.close()
     say(effort.sentence())
+    _tell_refresh(kept.values(), target.device.refresh_ns, say)
     return effort.rows_got > 0
+
+
+def _tell_refresh(kept: Iterable[Sequence[PortSample]], taken_ns: int, say: Callable[[str], None]) -> None:
+    """Say how often counters changed, which is how often the device refreshes while traffic never pauses."""
+    learnt = [learn_refresh(samples) for samples in kept]
+    typical = sorted(each.typical_ns for each in learnt if each.typical_ns is not None)
+    if typical:
+        holds = sum(len(each.holds) for each in learnt)
+        say(
+            f"counters changed every {format_duration(typical[len(typical) // 2])} (from {holds} stretches between two "
+            f"changes; an idle port changes more rarely); taken to be up to {format_duration(taken_ns)} old"
+        )
 
 
 def _tell(text: str, said: set[str], say: Callable[[str], None]) -> None:

@@ -40,7 +40,7 @@ from controller.crosscheck.model import (
 from controller.crosscheck.observed import Observed, observe
 from controller.crosscheck.ports import undeclared, weigh_port
 from controller.crosscheck.quantity import bounds
-from controller.crosscheck.verdict import LinkFacts, link_verdict, site_verdict
+from controller.crosscheck.verdict import WIRING, LinkFacts, link_verdict, site_verdict
 from controller.crosscheck.weights import weigh
 from controller.crosscheck.wording import name
 from protos.reading import Direction, Observer, TrustDomain
@@ -90,12 +90,13 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
     verdict = site_verdict(
         [one.result.verdict for one in in_order],
         bytes_on_undeclared_port=any(finding.certain for finding in about_ports),
-        ports_clean=not about_ports,
+        ports_clean=not about_ports and not any(each.kind in WIRING for each in evidence.about_switches),
     )
     findings = [
         *about_ports,
         *(finding for one in in_order for finding in one.accusations),
         *found,
+        *evidence.about_switches,
         *gap_findings(gap for one in in_order for gap in one.gaps),
         *merged_resets(finding for one in in_order for finding in one.resets),
     ]

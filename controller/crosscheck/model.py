@@ -49,6 +49,10 @@ class FindingKind(enum.Enum):
     LIMIT_POSSIBLY_EXCEEDED = "limit-possibly-exceeded"
     COVERAGE_GAP = "coverage-gap"
     COUNTER_RESET = "counter-reset"
+    COUNTER_STALE = "counter-stale"
+    MISCABLED_LINK = "miscabled-link"
+    UNDECLARED_NEIGHBOUR = "undeclared-neighbour"
+    LINK_FLAP = "link-flap"
 
 
 # ---------------------------------------------------------------- what goes in
@@ -208,7 +212,11 @@ class KnownWeight:
 
 @dataclass(frozen=True, slots=True)
 class SiteEvidence:
-    """Everything one cross-check looks at."""
+    """Everything one cross-check looks at.
+
+    ``about_switches`` are findings made where polls become readings: they are about a switch and its wiring, and need
+    no law to be seen.
+    """
 
     site: str
     period: Period
@@ -217,6 +225,7 @@ class SiteEvidence:
     ports: tuple[PortEvidence, ...]
     inventory_checked: bool
     known_weights: tuple[KnownWeight, ...] = ()
+    about_switches: tuple[Finding, ...] = ()
 
 
 # ---------------------------------------------------------------- what comes out

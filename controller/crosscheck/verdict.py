@@ -8,7 +8,8 @@ Link:
 
 Site:
     a link in violation, or certain bytes on an undeclared port                           -> violation
-    at least one link, every link compliant, no undeclared port that may carry traffic    -> compliant
+    at least one link, every link compliant, no undeclared port that may carry traffic,
+    no cable seen elsewhere than declared                                                 -> compliant
     anything else                                                                         -> inconclusive
 """
 
@@ -17,7 +18,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from controller.crosscheck.model import Verdict
+from controller.crosscheck.model import FindingKind, Verdict
+
+WIRING = frozenset({FindingKind.MISCABLED_LINK, FindingKind.UNDECLARED_NEIGHBOUR})
+"""What a neighbour says of a cable convicts nobody; but while a cable is not where it is declared to be, its port's
+bytes are not the link's, so the site is not compliant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +64,7 @@ def site_verdict(links: Collection[Verdict], *, bytes_on_undeclared_port: bool, 
     Args:
         links: the verdict of every link and direction.
         bytes_on_undeclared_port: some undeclared port certainly moved bytes.
-        ports_clean: no undeclared port is up, of unknown state, or can have moved bytes.
+        ports_clean: no undeclared port is up, of unknown state, or can have moved bytes; no finding of WIRING.
     """
     if bytes_on_undeclared_port or Verdict.VIOLATION in links:
         return Verdict.VIOLATION

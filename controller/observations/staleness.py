@@ -1,4 +1,4 @@
-"""Switches that do not keep their declared refresh period: what it is then taken to be, and the finding that says so."""
+"""Switches that do not keep their declared refresh period: what it is then taken to be, and the finding about it."""
 
 from __future__ import annotations
 

@@ -78,6 +78,28 @@ KINDS: Mapping[FindingKind, KindWords] = {
         "the observer's own evidence of its counter epoch",
         "What passed between the last reading before and the first after is known only as a bound.",
     ),
+    FindingKind.COUNTER_STALE: KindWords(
+        "The switch's counters are older than declared",
+        "the DPU at the other end of the cable, which had counted bytes that the switch showed only later",
+        "The bounds rest on how old a counter may be. This switch did not keep what is declared, so all its readings "
+        "are taken to be as old as it was seen to serve them; they prove less, and nothing that is not true.",
+    ),
+    FindingKind.MISCABLED_LINK: KindWords(
+        "A cable is not where it is declared",
+        "the switch, in what its neighbours say of themselves over the cable (LLDP)",
+        "The port's bytes may be another link's. Correct the cable or the site file; a neighbour's word is not signed, "
+        "so this convicts nobody.",
+    ),
+    FindingKind.UNDECLARED_NEIGHBOUR: KindWords(
+        "A neighbour nobody declared",
+        "the switch, in what its neighbours say of themselves over the cable (LLDP)",
+        "Something on the cable introduces itself that the site file does not know at that port.",
+    ),
+    FindingKind.LINK_FLAP: KindWords(
+        "A link went down and came up",
+        "the switch, in when the port's state last changed (ifLastChange)",
+        "A cable was unplugged or failed for a moment. What was plugged in meanwhile, no counter tells.",
+    ),
 }
 
 # The gravest first: this is the order of the headline and of the cards.
@@ -88,6 +110,10 @@ KIND_ORDER: Sequence[FindingKind] = (
     FindingKind.HOST_OVER_REPORTS,
     FindingKind.OBSERVERS_DISAGREE,
     FindingKind.LIMIT_POSSIBLY_EXCEEDED,
+    FindingKind.MISCABLED_LINK,
+    FindingKind.UNDECLARED_NEIGHBOUR,
+    FindingKind.COUNTER_STALE,
+    FindingKind.LINK_FLAP,
     FindingKind.COVERAGE_GAP,
     FindingKind.COUNTER_RESET,
 )

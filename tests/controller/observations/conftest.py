@@ -131,6 +131,7 @@ class SimulatedSite:
     cut_agents: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     silent_agents: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     silent_switch: list[tuple[float, float]] = field(default_factory=list)
+    copies_every_ns: int = 3 * S
     lost_port: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     undeclared: dict[str, Counter] = field(default_factory=dict)
     claim: Callable[[str, int], int] = lambda _, value: value
@@ -258,8 +259,9 @@ class SimulatedSite:
             self._add(NewEntry(Kind.SCRAPE, node.name, received, ("\n".join(lines) + "\n").encode(), meta))
 
     def _polls(self) -> None:
-        phase = self.rng.randrange(3 * S)
-        copied_at = [START - phase + i * 3 * S for i in range(self.seconds // 3 + 3)]
+        every = self.copies_every_ns
+        phase = self.rng.randrange(every)
+        copied_at = [START - phase + i * every for i in range(self.seconds * S // every + 3)]
         for number, sent in enumerate(self._ticks()):
             if not self._reached(sent, "sw1") or self._in(sent, self.silent_switch):
                 self._attempt("sw1", Look.POLL, Reason.TIMEOUT, sent)

@@ -73,3 +73,26 @@ def test_an_undeclared_port_that_moves_bytes_is_found(make_site: Make, site: Sit
     assert finding.bytes_at_least is not None
     assert finding.bytes_at_least > 1_000_000
     assert result.verdict is Verdict.VIOLATION
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_switch_staler_than_declared_is_found_and_accuses_nobody(
+    make_site: Make, site: Site, tmp_path: Path, seed: int
+) -> None:
+    """The site file says 3.5 s, the switch copies its counters every 12 s: without widening, laws would break."""
+    simulated = make_site(seed)
+    simulated.copies_every_ns = 12 * S
+    result = _check(simulated, site, tmp_path)
+    assert [finding for finding in result.findings if finding.certain] == []
+    [stale] = [finding for finding in result.findings if finding.kind is FindingKind.COUNTER_STALE]
+    assert stale.switch == "sw1"
+    assert "3.5 s old" in stale.text
+
+
+def test_a_host_that_lies_is_found_even_beside_a_stale_switch(make_site: Make, site: Site, tmp_path: Path) -> None:
+    simulated = make_site(1)
+    simulated.copies_every_ns = 12 * S
+    simulated.claim = lambda name, value: value // 100 if name == "node1" else value
+    result = _check(simulated, site, tmp_path)
+    assert {finding.kind for finding in result.findings if finding.certain} == {FindingKind.HOST_UNDER_REPORTS}
+    assert result.verdict is Verdict.VIOLATION
