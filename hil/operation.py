@@ -23,6 +23,7 @@ from hil.plan import CONTROLLER
 from hil.rig import Rig
 from hil.sitefile import SITE_FILE
 
+DPU_PYTHON = "/usr/bin/python3"
 _COMMAND = str(Path(sys.executable).with_name("weighbridge"))
 # A collector that is told to stop writes its last group of entries and closes its streams.
 _STOP_TIMEOUT_S = 20.0
@@ -84,7 +85,11 @@ class Operation:
         return done
 
     def prepare(self) -> None:
-        """Make the journal and put an agent on every DPU."""
+        """Make the journal and put an agent on every DPU.
+
+        The bundle is built first, out here: the controller machine has no way to a package index.
+        """
+        build_bundle()
         self.weighbridge("init", str(self.site_file))
         self.deploy()
 
@@ -168,6 +173,27 @@ class Operation:
         from controller import site  # noqa: PLC0415  pydantic and YAML are slow to load and not needed elsewhere here
 
         return list(site.load(self.site_file).agents())
+
+
+def build_bundle() -> None:
+    """Build the agent's bundle for the rig's DPUs, which run this computer's own Python.
+
+    Raises:
+        RigError: it cannot be built; the text says why.
+    """
+    asked = "import platform, sys; print('{}.{}'.format(*sys.version_info), platform.machine())"
+    python, machine = subprocess.run(
+        [DPU_PYTHON, "-c", asked], capture_output=True, text=True, check=True
+    ).stdout.split()
+    done = subprocess.run(
+        [_COMMAND, "agents", "bundle", "--python", python, "--machine", machine],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RigError(f"the agent's bundle cannot be built: {done.stderr.strip()}")
 
 
 def _period(from_ns: int, to_ns: int) -> tuple[str, ...]:

@@ -19,12 +19,15 @@ if ! python=$(find_python); then
 fi
 venv=build/venv310
 stamp=$venv/.setup
-wanted=$(cat pyproject.toml constraints.txt hil/test-agent-py310.sh | sha256sum)
+wanted=$(cat pyproject.toml dpu_agent/requirements.lock hil/test-agent-py310.sh | sha256sum)
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
     rm -rf "$venv"
     "$python" -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-        -e . pytest pytest-randomly pytest-socket hypothesis
+    pip="$venv/bin/python -m pip install --quiet --disable-pip-version-check"
+    # What the agent carries with it, as pinned for the DPU; the test tools are not the DPU's.
+    $pip --require-hashes -r dpu_agent/requirements.lock
+    $pip --no-deps -e .
+    $pip pytest pytest-randomly pytest-socket hypothesis
     printf '%s' "$wanted" >"$stamp"
 fi
 "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/protos tests/dpu_agent
