@@ -146,13 +146,16 @@ def failure_of(error: grpc.aio.AioRpcError, look: Look, who: str, *, credential:
 
 def _unavailable(details: str) -> tuple[Reason, str]:
     """What gRPC's lower-case details of UNAVAILABLE say; the words are BoringSSL's and gRPC's own."""
+    if "wrong_version_number" in details:
+        return Reason.MALFORMED, "does not speak TLS as an agent does; check what listens at its address"
     if "certificate has expired" in details or "certificate_expired" in details:
         remedy = "issue a new one and deploy it with `weighbridge agents deploy`"
         return Reason.CERTIFICATE_EXPIRED, f"shows a certificate that has expired; {remedy}"
-    if any(word in details for word in ("certificate", "handshake", "hostname verification", "peer name")):
+    if any(word in details for word in ("certificate", "hostname verification", "peer name", "tlsv1_alert")):
         remedy = "check the site's authority, and the address in the agent's certificate"
         return Reason.CERTIFICATE_REJECTED, f"and the controller do not accept each other's certificate; {remedy}"
-    if any(word in details for word in ("socket closed", "connection reset", "goaway", "stream removed")):
+    # Also in the middle of a handshake: an agent that is just being stopped.
+    if any(word in details for word in ("socket closed", "connection reset", "goaway", "stream removed", "handshake")):
         return Reason.UNREACHABLE, "broke the connection off"
     if "connection refused" in details:
         return Reason.CONNECTION_REFUSED, "is not running, though its machine is there"

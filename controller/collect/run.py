@@ -27,8 +27,10 @@ from controller.collect.recorder import Recorder
 from controller.collect.runlock import only_run
 from controller.collect.switches import ReaderFactory, SwitchCollector, snmp_readers
 from controller.collect.writer import GroupWriter
-from controller.errors import OperatorError
+from controller.errors import EvidenceError, OperatorError
 from controller.journal import Journal, Kind, NewEntry
+from controller.journal_log import publish
+from controller.logkeys import SiteKeys, load_site_keys
 from controller.site import Site
 from controller.site_credential import load_site_credential
 from controller.timeline import Timeline
@@ -36,6 +38,9 @@ from protos.units import format_duration
 
 WALL_CLOCK_INTERVAL_S = 60.0
 """How often the wall clock is compared with the timeline."""
+
+CHECKPOINT_INTERVAL_S = 60.0
+"""How often what came in is committed to: what no checkpoint covers yet could still be rewritten by who holds the disk."""
 
 
 async def run(
@@ -71,6 +76,9 @@ async def run(
         timeline = Timeline.start(journal)
         narrator = Narrator(timeline.now_ns, stream)
         run_id = uuid.uuid4().hex
+        keys = load_site_keys(journal_path)
+        if keys is None:
+            narrator.say("the journal has no keys, so no checkpoints are signed; `weighbridge journal keys` makes them")
         now_ns = timeline.now_ns()
         journal.append(*_site_entry(journal, site, now_ns), _run_entry(Kind.RUN_START, run_id, now_ns, "started"))
         reason = "failed"
@@ -83,6 +91,7 @@ async def run(
                     readers = await stack.enter_async_context(snmp_readers(timeline.now_ns))
                 works = [
                     _watch_wall_clock(journal, timeline, narrator),
+                    _sign_checkpoints(journal, keys, narrator),
                     *_agents(site, journal, recorder, timeline.anchor.boot_id),
                     *_switches(site, recorder, readers),
                     *_hosts(site, recorder, client),
@@ -92,6 +101,7 @@ async def run(
             reason = "stopped"
         finally:
             journal.append(_run_entry(Kind.RUN_STOP, run_id, timeline.now_ns(), reason))
+            _sign(journal, keys, narrator)
         narrator.say("stopped; everything received is in the journal")
 
 
@@ -178,6 +188,21 @@ async def _watch_wall_clock(journal: Journal, timeline: Timeline, narrator: Narr
             narrator.say(
                 f"this machine's wall clock moved by {format_duration(change_ns)}; times here do not follow it"
             )
+
+
+async def _sign_checkpoints(journal: Journal, keys: SiteKeys | None, narrator: Narrator) -> None:
+    while True:
+        await asyncio.sleep(CHECKPOINT_INTERVAL_S)
+        await asyncio.to_thread(_sign, journal, keys, narrator)
+
+
+def _sign(journal: Journal, keys: SiteKeys | None, narrator: Narrator) -> None:
+    # A journal that does not check is no reason to stop looking: what comes in is kept, and the operator is told.
+    try:
+        if keys is not None:
+            publish(journal, keys.log)
+    except EvidenceError as error:
+        narrator.say(str(error))
 
 
 # ---------------------------------------------------------------- what is journaled of the run itself

@@ -311,6 +311,24 @@ def test_an_agents_bad_certificate_is_named(
     assert _reasons(surroundings) == {reason.value}
 
 
+def test_what_listens_there_but_speaks_no_tls_is_told(surroundings: Surroundings, agent: AgentDouble) -> None:
+    surroundings.enrol(agent)
+
+    async def go() -> None:
+        async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(greet, "127.0.0.1", 0)
+        agent.port = server.sockets[0].getsockname()[1]
+        async with server:
+            await _collect(surroundings, agent, lambda: len(surroundings.attempts()) >= 1, starts=False)
+
+    asyncio.run(go())
+    assert surroundings.attempts()[0]["reason"] == Reason.MALFORMED.value
+
+
 @pytest.mark.parametrize(
     ("certificate", "reason"),
     [("short", Reason.CERTIFICATE_EXPIRED), ("stranger", Reason.CERTIFICATE_REJECTED)],
@@ -390,6 +408,8 @@ def _credential(left: timedelta) -> Credential:
             Reason.CERTIFICATE_EXPIRED,
         ),
         (grpc.StatusCode.UNAVAILABLE, "Hostname Verification Check failed.", 60, Reason.CERTIFICATE_REJECTED),
+        (grpc.StatusCode.UNAVAILABLE, "SSL_ERROR_SSL: TLSV1_ALERT_UNKNOWN_CA", 60, Reason.CERTIFICATE_REJECTED),
+        (grpc.StatusCode.UNAVAILABLE, "Handshake read failed (Socket closed)", 60, Reason.UNREACHABLE),
         (grpc.StatusCode.UNAVAILABLE, "Connection refused", 60, Reason.CONNECTION_REFUSED),
         (grpc.StatusCode.UNAVAILABLE, "Stream removed (Socket closed)", 60, Reason.UNREACHABLE),
         (grpc.StatusCode.UNAVAILABLE, "Socket closed", -1, Reason.CERTIFICATE_EXPIRED),
