@@ -23,7 +23,7 @@ import numpy as np
 
 from controller.crosscheck.consistency import Contradiction, contradiction
 from controller.crosscheck.envelope import Columns, Envelope
-from controller.crosscheck.exact import Ints, Line, add, subtract, whole
+from controller.crosscheck.exact import Ints, Line, add, merged, subtract, whole
 from controller.crosscheck.model import EpochStart
 from controller.crosscheck.quantity import Curve, Edge
 from protos.reading import Reading
@@ -188,15 +188,46 @@ class Account:
             values[here], known[here], segment[here] = part, part_known, chain.segments[index]
         return Curve(values, known, segment)
 
+    @property
+    def sloped(self) -> bool:
+        """Whether a line rate makes its edges rise between readings."""
+        return self._line is not None
+
+    def peaks(self, edge: Edge) -> Ints:
+        """Return the ends of windows at which the least is best, or where the most changes to the next epoch's."""
+        if edge is Edge.LEAST_END:
+            return merged([envelope.latest for envelope in self._least.envelopes])
+        if edge is Edge.LEAST_START:
+            return merged([envelope.earliest for envelope in self._least.envelopes])
+        changes = np.array(self._most.first_latest, dtype=np.int64)
+        return changes if edge is Edge.MOST_END else changes - 1
+
+    def bends(self, edge: Edge) -> Ints:
+        """Return the ends of windows at which the most turns against a breach."""
+        if edge is Edge.MOST_END:
+            return merged([envelope.earliest for envelope in self._most.envelopes])
+        if edge is Edge.MOST_START:
+            return merged([envelope.latest for envelope in self._most.envelopes])
+        return np.zeros(0, dtype=np.int64)
+
+    def landmarks(self) -> Ints:
+        """Return the first ``l`` and last ``e`` of each epoch, and the nanoseconds beside them."""
+        ends = [
+            at
+            for chain in (self._least, self._most)
+            for envelope in chain.envelopes
+            for at in (int(envelope.latest[0]), int(envelope.earliest[-1]))
+        ]
+        marks = np.array(ends, dtype=np.int64)
+        return merged([marks - 1, marks, marks + 1])
+
     def events(self) -> Ints:
         """Return the ends of all readings' windows that still prove something."""
-        ends = [part for envelope in self._least.envelopes for part in (envelope.earliest, envelope.latest)]
-        return np.unique(np.concatenate(ends)) if ends else np.zeros(0, dtype=np.int64)
+        return merged([part for envelope in self._least.envelopes for part in (envelope.earliest, envelope.latest)])
 
     def turns(self) -> Ints:
         """Return where an envelope bends between readings."""
-        bends = [envelope.kinks() for envelope in self._least.envelopes]
-        return np.unique(np.concatenate(bends)) if bends else np.zeros(0, dtype=np.int64)
+        return merged([envelope.kinks() for envelope in self._least.envelopes])
 
 
 class _Chain:

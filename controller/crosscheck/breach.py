@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.crosscheck.exact import Ints, subtract
+from controller.crosscheck.exact import Ints, merged, subtract, within
 from controller.crosscheck.laws import Sides
 from controller.crosscheck.quantity import Edge, Quantity
 
@@ -31,47 +31,51 @@ class Breach:
 def greatest_breach(concrete: Sides, from_ns: int, to_ns: int) -> Breach | None:
     """Return where a law is broken for certain by most within ``(from_ns, to_ns]``; None if it is not.
 
-    1. The ends of all readings' windows in the period are the only times at which the breach can be largest: the
-       least of X falls back nowhere else, the most of Y grows between them.
-    2. At each time: what an end there adds (least of X, most of Y) and what a start there takes away.
+    1. Ends are tried where the least of X rises, starts where it is last low: between those times the most of Y only
+       drifts against a breach. Where X's least rises steadily (a line rate), also where Y's most turns.
+    2. What an end adds (least of X, most of Y) and what a start takes away.
     3. Within each segment a running minimum of the starts makes every end meet its best start, in one pass.
     """
-    events = np.concatenate([concrete.left.events(), concrete.right.events()])
-    inside = events[(events > from_ns) & (events < to_ns)]
-    times = np.unique(np.concatenate([inside, np.array([from_ns, to_ns], dtype=np.int64)]))
     worst: Breach | None = None
     for right, constant in concrete.tests:
-        breach = _greatest(concrete.left, right, times)
+        ends, starts = (
+            within(_candidates(concrete.left, right, least, most), from_ns, to_ns)
+            for least, most in ((Edge.LEAST_END, Edge.MOST_END), (Edge.LEAST_START, Edge.MOST_START))
+        )
+        breach = _greatest(concrete.left, right, starts, ends)
         if breach is not None and breach.gap > constant and (worst is None or breach.gap - constant > worst.gap):
             worst = Breach(breach.gap - constant, breach.from_ns, breach.to_ns)
     return worst
 
 
-def _greatest(left: Quantity, right: Quantity, times: Ints) -> Breach | None:
-    least_end, least_start = left.edge(times, Edge.LEAST_END), left.edge(times, Edge.LEAST_START)
-    most_end, most_start = right.edge(times, Edge.MOST_END), right.edge(times, Edge.MOST_START)
-    ends = subtract(least_end.values, most_end.values)
-    starts = subtract(least_start.values, most_start.values)
-    ends_known, starts_known = least_end.known & most_end.known, least_start.known & most_start.known
-    segment = least_end.segment + most_end.segment
+def _candidates(left: Quantity, right: Quantity, least: Edge, most: Edge) -> Ints:
+    parts = [left.peaks(least), right.peaks(most)]
+    if left.sloped:
+        parts += [left.bends(least), right.bends(most)]
+    return merged(parts)
+
+
+def _greatest(left: Quantity, right: Quantity, starts: Ints, ends: Ints) -> Breach | None:
+    least_end, most_end = left.edge(ends, Edge.LEAST_END), right.edge(ends, Edge.MOST_END)
+    least_start, most_start = left.edge(starts, Edge.LEAST_START), right.edge(starts, Edge.MOST_START)
+    added, taken = subtract(least_end.values, most_end.values), subtract(least_start.values, most_start.values)
+    end_known, start_known = least_end.known & most_end.known, least_start.known & most_start.known
+    end_part, start_part = least_end.segment + most_end.segment, least_start.segment + most_start.segment
     worst: Breach | None = None
-    for part in np.unique(segment):
-        here = segment == part
-        start_at = np.flatnonzero(here & starts_known)
-        end_at = np.flatnonzero(here & ends_known)
-        if len(start_at) == 0 or len(end_at) == 0:
-            continue
-        best_start = np.minimum.accumulate(starts[start_at])
+    for part in range(int(end_part[0]), int(end_part[-1]) + 1):
+        start_at = np.flatnonzero(start_known & (start_part == part))
+        end_at = np.flatnonzero(end_known & (end_part == part))
         # For each end, the starts up to it; an end before the first start meets none.
-        met = np.searchsorted(start_at, end_at, side="right")
+        met = np.searchsorted(starts[start_at], ends[end_at], side="right")
         end_at, met = end_at[met > 0], met[met > 0]
         if len(end_at) == 0:
             continue
-        gaps = subtract(ends[end_at], best_start[met - 1])
+        best_start = np.minimum.accumulate(taken[start_at])
+        gaps = subtract(added[end_at], best_start[met - 1])
         index = int(np.argmax(gaps))
         gap = int(gaps[index])
         if worst is None or gap > worst.gap:
             # The latest of the best starts: the shortest stretch that shows the breach.
-            first = int(met[index]) - 1 - int(np.argmin(starts[start_at[: met[index]]][::-1]))
-            worst = Breach(gap, int(times[start_at[first]]), int(times[end_at[index]]))
+            first = int(met[index]) - 1 - int(np.argmin(taken[start_at[: met[index]]][::-1]))
+            worst = Breach(gap, int(starts[start_at[first]]), int(ends[end_at[index]]))
     return worst

@@ -41,16 +41,15 @@ class Contradiction:
 def contradiction(epoch: int, envelope: Envelope) -> Contradiction | None:
     """Return the worst contradiction inside one epoch, None if its readings can all be true.
 
-    1. Lo and Hi at every e and l; where both are known, Lo must not be above Hi.
+    1. At every ``e_i``, Lo must not be above ``v_i``: that is ``v_j - v_i <= g(l_j - e_i)`` for all j.
     2. The worst place gives the excess; the two readings that make it give the explanations.
     """
-    times = np.concatenate([envelope.earliest, envelope.latest])
-    low, low_known = envelope.lo(times)
-    high, high_known = envelope.hi(times)
-    over = np.where(low_known & high_known, subtract(low, high), 0)
+    times = envelope.earliest
+    low, known = envelope.lo(times)
+    over = np.where(known, subtract(low, envelope.high), 0)
     worst = int(np.argmax(over))
-    # A rounded position can be a byte off at either envelope: that byte proves nothing.
-    if int(over[worst]) <= (0 if envelope.line is None or envelope.line.rate.ns == 1 else 2):
+    # A rounded position can be a byte off: that byte proves nothing.
+    if int(over[worst]) <= (0 if envelope.line is None or envelope.line.rate.ns == 1 else 1):
         return None
     at = int(times[worst])
     first, second = _witnesses(envelope.columns, envelope.line, at)

@@ -52,12 +52,12 @@ class Envelope:
         self.columns, self.line = columns, line
         by_earliest = _order(columns.earliest)
         by_latest = _order(columns.latest)
-        high, low = _take(columns.high, by_earliest), _take(columns.low, by_latest)
+        self.high, low = _take(columns.high, by_earliest), _take(columns.low, by_latest)
         self.earliest, self.latest = _take(columns.earliest, by_earliest), _take(columns.latest, by_latest)
-        self._high_after = np.minimum.accumulate(high[::-1])[::-1]
+        self._high_after = np.minimum.accumulate(self.high[::-1])[::-1]
         self._low_before = np.maximum.accumulate(low)
         if line is not None:
-            high_from = subtract(high, line.rate.position(self.earliest))
+            high_from = subtract(self.high, line.rate.position(self.earliest))
             low_to = subtract(low, line.rate.position(self.latest))
             self._high_rising = np.minimum.accumulate(high_from)
             self._low_rising = np.maximum.accumulate(low_to[::-1])[::-1]

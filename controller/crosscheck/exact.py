@@ -40,6 +40,24 @@ def whole(values: Iterable[int] | Sequence[int]) -> Ints:
     return np.array(listed, dtype=np.int64)
 
 
+def merged(parts: Sequence[Ints]) -> Ints:
+    """Return the times of all parts in order; each part is nearly always in order already. Duplicates may remain."""
+    filled = [part for part in parts if len(part)]
+    if not filled:
+        return np.zeros(0, dtype=np.int64)
+    together = filled[0] if len(filled) == 1 else np.concatenate(filled)
+    if bool(np.all(together[:-1] <= together[1:])):
+        return together
+    return np.sort(together, kind="stable")
+
+
+def within(times: Ints, first: int, last: int) -> Ints:
+    """Return the sorted ``times`` strictly between two, and the two."""
+    low = int(np.searchsorted(times, first, side="right"))
+    high = int(np.searchsorted(times, last, side="left"))
+    return np.concatenate([[first], times[low:high], [last]])
+
+
 def wide(values: Ints) -> Ints:
     """Return ``values`` as Python integers."""
     return values if values.dtype == object else values.astype(object)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.crosscheck.exact import Ints
+from controller.crosscheck.exact import Ints, merged, within
 from controller.crosscheck.laws import Sides
 from controller.crosscheck.observed import Observed
 from controller.crosscheck.quantity import Edge, Quantity, bounds
@@ -57,9 +57,7 @@ def tested(concrete: Sides, seen: tuple[Observed, Observed], from_ns: int, to_ns
 
 def _stretches(concrete: Sides, start: int, end: int) -> tuple[tuple[int, int], ...]:
     """Return the longest stretch of each segment at whose ends everything that is compared is known."""
-    events = np.concatenate([concrete.left.events(), concrete.right.events()])
-    inside = events[(events > start) & (events < end)]
-    times = np.unique(np.concatenate([inside, np.array([start, end], dtype=np.int64)]))
+    times = within(merged([concrete.left.landmarks(), concrete.right.landmarks()]), start, end)
     can_start, can_end = np.ones(len(times), dtype=bool), np.ones(len(times), dtype=bool)
     segment: Ints = np.zeros(len(times), dtype=np.int64)
     for quantity, edges in (

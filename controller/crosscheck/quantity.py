@@ -22,7 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
-from controller.crosscheck.exact import Bools, Ints, Line, Rate, add, divide_down, divide_up, scale, subtract
+from controller.crosscheck.exact import Bools, Ints, Line, Rate, add, divide_down, divide_up, merged, scale, subtract
 
 
 class Edge(enum.Enum):
@@ -67,11 +67,28 @@ class Quantity(Protocol):
     def edge(self, times: Ints, edge: Edge) -> Curve:
         """Return one edge at each time."""
 
+    def peaks(self, edge: Edge) -> Ints:
+        """Return the times at which an edge is locally best for finding a breach, in order.
+
+        For the least: where an end rises (the ``l`` of readings), and where a start is last low (the ``e``). For the
+        most, which only drifts against a breach, hardly ever.
+        """
+
+    def bends(self, edge: Edge) -> Ints:
+        """Return the times at which an edge turns against a breach, in order: best only if another edge is sloped."""
+
+    @property
+    def sloped(self) -> bool:
+        """Whether an edge of the least rises between readings, as it does with a line rate."""
+
+    def landmarks(self) -> Ints:
+        """Return the few times, within a nanosecond, at which it becomes known or unknown, or its segment changes."""
+
     def events(self) -> Ints:
-        """Return the times of the readings' ends: where the least of a breach can be largest."""
+        """Return both ends of all readings' windows, in order."""
 
     def turns(self) -> Ints:
-        """Return the further times at which an edge bends."""
+        """Return the further times at which an edge bends, in order."""
 
     @property
     def line(self) -> Line | None:
@@ -126,8 +143,25 @@ class Steady:
         values = self.rate.position(times) if most else np.zeros(len(times), dtype=np.int64)
         return Curve(values, np.ones(len(times), dtype=bool), np.zeros(len(times), dtype=np.int64))
 
-    def events(self) -> Ints:
+    @property
+    def sloped(self) -> bool:
+        """Its least is nothing, which does not rise."""
+        return False
+
+    def peaks(self, edge: Edge) -> Ints:  # noqa: ARG002 - the protocol's
         """Return no time: it bends nowhere."""
+        return np.zeros(0, dtype=np.int64)
+
+    def bends(self, edge: Edge) -> Ints:
+        """Return no time: it bends nowhere."""
+        return self.peaks(edge)
+
+    def landmarks(self) -> Ints:
+        """Return no time: it is known always."""
+        return np.zeros(0, dtype=np.int64)
+
+    def events(self) -> Ints:
+        """Return no time: it has no readings."""
         return np.zeros(0, dtype=np.int64)
 
     def turns(self) -> Ints:
@@ -164,13 +198,30 @@ class Combination:
         divide = divide_up if edge.rounds_up else divide_down
         return Curve(divide(values, self._divisor), known, segment)
 
+    @property
+    def sloped(self) -> bool:
+        """Whether any term is. Subtracted terms are packets, which no line rate bounds."""
+        return any(quantity.sloped for _, quantity in self._terms)
+
+    def peaks(self, edge: Edge) -> Ints:
+        """Return the terms' peaks."""
+        return merged([quantity.peaks(edge if sign > 0 else edge.of_subtracted) for sign, quantity in self._terms])
+
+    def bends(self, edge: Edge) -> Ints:
+        """Return the terms' bends."""
+        return merged([quantity.bends(edge if sign > 0 else edge.of_subtracted) for sign, quantity in self._terms])
+
+    def landmarks(self) -> Ints:
+        """Return the terms' landmarks."""
+        return merged([quantity.landmarks() for _, quantity in self._terms])
+
     def events(self) -> Ints:
         """Return the terms' events."""
-        return np.unique(np.concatenate([quantity.events() for _, quantity in self._terms]))
+        return merged([quantity.events() for _, quantity in self._terms])
 
     def turns(self) -> Ints:
         """Return the terms' turns."""
-        return np.unique(np.concatenate([quantity.turns() for _, quantity in self._terms]))
+        return merged([quantity.turns() for _, quantity in self._terms])
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +244,23 @@ class Stretched:
         scaled = scale(curve.values, share.numerator)
         divide = divide_up if edge.rounds_up else divide_down
         return Curve(divide(scaled, share.denominator), curve.known, curve.segment)
+
+    @property
+    def sloped(self) -> bool:
+        """Whether the other is."""
+        return self.of.sloped
+
+    def peaks(self, edge: Edge) -> Ints:
+        """Return the other's peaks."""
+        return self.of.peaks(edge)
+
+    def bends(self, edge: Edge) -> Ints:
+        """Return the other's bends."""
+        return self.of.bends(edge)
+
+    def landmarks(self) -> Ints:
+        """Return the other's landmarks."""
+        return self.of.landmarks()
 
     def events(self) -> Ints:
         """Return the other's events."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.crosscheck.exact import Ints, Line, add, scale, subtract
+from controller.crosscheck.exact import Ints, Line, add, merged, scale, subtract, within
 from controller.crosscheck.quantity import Edge, Quantity, between
 
 
@@ -50,8 +50,8 @@ def fullest(quantity: Quantity, window: int, from_ns: int, to_ns: int) -> Fulles
     last_start = max(from_ns, to_ns - window)
     events, turns = quantity.events(), quantity.turns()
     edges = np.array([from_ns, last_start], dtype=np.int64)
-    starts = np.concatenate([events, events - 1, events - window, events - window + 1, turns, turns - window, edges])
-    starts = np.unique(starts[(starts >= from_ns) & (starts <= last_start)])
+    near = (events, events - 1, events - window, events - window + 1, turns, turns - window)
+    starts = merged([edges[:1], *(part[(part >= from_ns) & (part <= last_start)] for part in near), edges[1:]])
     span = between(quantity, starts, np.minimum(starts + window, to_ns))
     best_least = int(np.argmax(span.least))
     least, least_from = int(span.least[best_least]), int(starts[best_least])
@@ -76,16 +76,15 @@ def certain_excess(quantity: Quantity, window: int, limit: int, from_ns: int, to
     3. The pair with the largest ``L - H - G`` decides, exactly (bounds.md 5): a burst shows in one window, a steady
        rate just above the limit only over many.
     """
-    events = quantity.events()
-    inside = events[(events > from_ns) & (events < to_ns)]
-    times = np.unique(np.concatenate([inside, np.array([from_ns, to_ns], dtype=np.int64)]))
-    ends, starts = quantity.edge(times, Edge.LEAST_END), quantity.edge(times, Edge.LEAST_START)
+    end_times = within(quantity.peaks(Edge.LEAST_END), from_ns, to_ns)
+    start_times = within(quantity.peaks(Edge.LEAST_START), from_ns, to_ns)
+    ends, starts = quantity.edge(end_times, Edge.LEAST_END), quantity.edge(start_times, Edge.LEAST_START)
     best: Excess | None = None
-    for part in np.unique(ends.segment):
-        here = ends.segment == part
+    for part in range(int(ends.segment[0]), int(ends.segment[-1]) + 1):
+        end_here, start_here = ends.known & (ends.segment == part), starts.known & (starts.segment == part)
         found = _best_pair(
-            _Points(times[here & starts.known], starts.values[here & starts.known]),
-            _Points(times[here & ends.known], ends.values[here & ends.known]),
+            _Points(start_times[start_here], starts.values[start_here]),
+            _Points(end_times[end_here], ends.values[end_here]),
             window,
             limit,
             quantity.line,

@@ -179,6 +179,8 @@ def test_bounds_across_epochs_hold_and_are_no_looser_than_they_must(
     assert least <= oracle.bounds(a, b)[0]
     tightest = oracle.bounds(a, b)[1]
     assert most is None or (tightest is not None and tightest <= most)
+    if rate is None:
+        assert (least, most) == oracle.bounds(a, b)
 
 
 @settings(max_examples=200, deadline=None)

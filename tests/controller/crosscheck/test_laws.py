@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -28,7 +28,16 @@ from tests.controller.crosscheck.test_envelope import account
 LAST = 12
 
 
-def fits(left: list[Said], right: list[Said], in_flight: int, rate: int | None, step: int) -> bool:
+@dataclass(frozen=True)
+class Counter:
+    """What was read of a counter, and the line rate that it keeps."""
+
+    said: list[Said]
+    rate: int | None
+    step: int
+
+
+def fits(left: Counter, right: Counter, in_flight: int) -> bool:
     """Whether two counters exist with ``X(s,t] <= Y(s,t] + Q`` for all s < t, by a linear programme."""
     count = LAST + 1
     rows, limits = [], []
@@ -43,11 +52,11 @@ def fits(left: list[Said], right: list[Said], in_flight: int, rate: int | None, 
     for base in (0, count):
         for t in range(LAST):
             at_most({base + t: 1, base + t + 1: -1}, 0)
-    if rate is not None:
-        for s, t in itertools.combinations(range(count), 2):
-            at_most({count + t: 1, count + s: -1}, rate * (t - s) + step)
-    for base, said in ((0, left), (count, right)):
-        for one in said:
+    for base, counter in ((0, left), (count, right)):
+        if counter.rate is not None:
+            for s, t in itertools.combinations(range(count), 2):
+                at_most({base + t: 1, base + s: -1}, counter.rate * (t - s) + counter.step)
+        for one in counter.said:
             at_most({base + one.earliest: 1}, one.value)
             at_most({base + one.latest: -1}, -one.value)
     for s, t in itertools.combinations(range(count), 2):
@@ -58,34 +67,30 @@ def fits(left: list[Said], right: list[Said], in_flight: int, rate: int | None, 
 
 
 @st.composite
-def two_counters(draw: st.DrawFn) -> tuple[list[Said], list[Said], int, int | None, int]:
-    """Readings of X and Y, each consistent in itself, that may or may not fit together."""
-    rate, step = draw(st.sampled_from([(None, 0), (None, 0), (4, 0), (4, 2)]))
-    both = []
-    for most in (5, 5 if rate is None else rate):
-        counter = [draw(st.integers(0, 5))]
-        for _ in range(LAST):
-            counter.append(counter[-1] + draw(st.integers(0, most)))
-        said = []
-        for _ in range(draw(st.integers(1, 5))):
-            at = draw(st.integers(0, LAST))
-            said.append(
-                Said(draw(st.integers(max(0, at - 2), at)), draw(st.integers(at, min(LAST, at + 2))), counter[at])
-            )
-        both.append(said)
-    return both[0], both[1], draw(st.integers(0, 6)), rate, step
+def counters(draw: st.DrawFn) -> Counter:
+    """Readings of a counter, consistent in themselves."""
+    rate, step = draw(st.sampled_from([(None, 0), (None, 0), (3, 0), (3, 2)]))
+    counter = [draw(st.integers(0, 5))]
+    for _ in range(LAST):
+        counter.append(counter[-1] + draw(st.integers(0, 5 if rate is None else rate)))
+    said = []
+    width = draw(st.sampled_from([1, 2, 6]))
+    for _ in range(draw(st.integers(1, 5))):
+        at = draw(st.integers(0, LAST))
+        first, last = draw(st.integers(max(0, at - width), at)), draw(st.integers(at, min(LAST, at + width)))
+        said.append(Said(first, last, counter[at]))
+    return Counter(said, rate, step)
 
 
 @settings(max_examples=1000, deadline=None)
-@given(two_counters())
+@given(counters(), counters(), st.integers(0, 6))
 def test_broken_exactly_when_the_linear_programme_has_no_solution(
-    case: tuple[list[Said], list[Said], int, int | None, int],
+    left: Counter, right: Counter, in_flight: int
 ) -> None:
-    left_said, right_said, in_flight, rate, step = case
-    left, right = account(*left_said), account(*right_said, rate=rate, step=step)
-    carried = None if rate is None else (Steady(Rate(rate, 1)), in_flight + step)
-    breach = greatest_breach(Sides(left, right, right, in_flight, carried), 0, LAST)
-    assert (breach is None) == fits(left_said, right_said, in_flight, rate, step)
+    first, second = (account(*one.said, rate=one.rate, step=one.step) for one in (left, right))
+    carried = None if right.rate is None else (Steady(Rate(right.rate, 1)), in_flight + right.step)
+    breach = greatest_breach(Sides(first, second, second, in_flight, carried), 0, LAST)
+    assert (breach is None) == fits(left, right, in_flight)
 
 
 T0 = 1_790_000_000 * S

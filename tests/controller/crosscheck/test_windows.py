@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,9 +20,11 @@ def read_counter(draw: st.DrawFn, most_a_tick: int = 6) -> tuple[list[Said], int
     for _ in range(LAST):
         counter.append(counter[-1] + draw(st.integers(0, most_a_tick)))
     said = []
+    width = draw(st.sampled_from([1, 3, LAST]))
     for _ in range(draw(st.integers(2, 7))):
         at = draw(st.integers(0, LAST))
-        said.append(Said(draw(st.integers(max(0, at - 3), at)), draw(st.integers(at, min(LAST, at + 3))), counter[at]))
+        first, last = draw(st.integers(max(0, at - width), at)), draw(st.integers(at, min(LAST, at + width)))
+        said.append(Said(first, last, counter[at]))
     return said, rate, step
 
 
@@ -60,6 +63,44 @@ def test_the_fullest_window_is_what_brute_force_over_every_start_finds(
         assert full.most is None
     else:
         assert full.most == max(most for most in mosts if most is not None)
+
+
+@pytest.mark.parametrize(
+    ("said", "line", "window", "period", "most"),
+    [
+        # The fullest window begins or ends between readings, where an envelope bends.
+        (
+            ((28, 47, 13), (55, 55, 16), (49, 49, 13), (48, 49, 13), (48, 60, 16), (8, 9, 4), (1, 2, 1), (40, 50, 12)),
+            (1, 0),
+            14,
+            (12, 53),
+            12,
+        ),
+        (
+            (
+                (59, 59, 94),
+                (22, 24, 45),
+                (0, 1, 2),
+                (32, 54, 55),
+                (55, 58, 84),
+                (27, 30, 47),
+                (8, 11, 18),
+                (27, 33, 47),
+            ),
+            (6, 2),
+            18,
+            (7, 55),
+            66,
+        ),
+    ],
+)
+def test_the_fullest_window_between_readings(
+    said: tuple[tuple[int, int, int], ...], line: tuple[int, int], window: int, period: tuple[int, int], most: int
+) -> None:
+    (rate, step), (start, end) = line, period
+    oracle = Oracle([Said(*one) for one in said], 60, rate=rate, step=step)
+    assert most == max(oracle.bounds(t, t + window)[1] or 0 for t in range(start, end - window + 1))
+    assert fullest(account(*said, rate=rate, step=step), window, start, end).most == most
 
 
 def test_a_rate_five_percent_above_the_limit_all_day_is_found_though_no_single_window_shows_it() -> None:
