@@ -26,6 +26,8 @@ _PLAIN, _ZLIB = 0, 1
 _MAX_VARINT_BYTES = 10
 _COLUMNS = 4
 _MAX_VALUE = (1 << 64) - 1
+# What seven bits a byte hold: differences of 64-bit numbers and what is left after prediction.
+_MAX_VARINT = (1 << 7 * _MAX_VARINT_BYTES) - 1
 # Below this zlib's own header costs more than it saves.
 _MIN_COMPRESSED = 48
 
@@ -99,7 +101,7 @@ def pack(first: int, buckets: Sequence[Bucket]) -> bytes:
     """Return ``buckets``, in order, none empty, the first not before ``first``; :func:`unpack` gives them back.
 
     Raises:
-        BucketError: they are not in order, one is empty, or a number does not fit into 64 bits.
+        BucketError: they are not in order, one is empty, or a number is impossibly large.
     """
     if not buckets:
         return b""
@@ -178,8 +180,8 @@ def _unzigzag(value: int) -> int:
 
 def _put(out: bytearray, values: Iterable[int]) -> None:
     for value in values:
-        if not 0 <= value <= _MAX_VALUE:
-            raise BucketError(f"{value} does not fit: buckets out of order, or beyond 64 bits")
+        if not 0 <= value <= _MAX_VARINT:
+            raise BucketError(f"{value} does not fit: buckets out of order, or of impossible size")
         left = value
         while left > 0x7F:
             out.append(left & 0x7F | 0x80)
@@ -223,8 +225,8 @@ def _numbers(content: bytes) -> Iterator[int]:
         if byte & 0x80:
             shift += 7
             continue
-        if value > _MAX_VALUE or (shift and byte == 0):
-            raise BucketError("a number of a packed series is beyond 64 bits, or not in its shortest form")
+        if value > _MAX_VARINT or (shift and byte == 0):
+            raise BucketError("a number of a packed series is too large, or not in its shortest form")
         yield value
         value = shift = 0
     if shift:

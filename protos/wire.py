@@ -228,7 +228,7 @@ class MeterReading:
         bucket_zero_ns: bucket ``i`` is the time from ``bucket_zero_ns + i * width_ns`` for ``width_ns``.
         first, end: these buckets, ``[first, end)``, are told of here.
         start: totals before bucket ``first``; ``moved``: what ``buckets`` and ``unplaced`` add up to.
-        lost_buckets: buckets of which nothing is known, because the agent came too late.
+        lost_buckets: buckets of which not all is known, because the agent came too late.
         classes, peers: cumulative, where they changed since the frame before; all of them if ``full``.
         findings: of the audit; empty: the hook is as installed. None: there was no audit.
     """

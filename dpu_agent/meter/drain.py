@@ -5,20 +5,22 @@ A lane is what one CPU counts. A slot of its ring says by itself what its bucket
 - the sum of what is found is checked against the lane's totals at both ends, and always equal to them: what lies
   between two slots that do not touch is *unplaced*, with its exact bytes and the buckets it can be in;
 - a lane whose totals stand still had no frame: nothing of its ring is read;
-- a frame written late (its CPU was held up between clock and count) is found again, because every drain also looks a
-  little behind the last one; it is unplaced too, never moved to another bucket.
+- a frame written late (its CPU was held up between clock and count) is found by the next drain, which begins at the
+  newest bucket it knows of the lane; it is unplaced too, never moved to another bucket.
 
 Buckets are read once they have been over for a while (``settled``), so that no slot is read while it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpu_agent.meter.layout import (
+    LANE_INDEX,
     LANE_WORDS,
     SLOT_AFTER,
+    SLOT_BEFORE,
     SLOT_WORDS,
     TOTALS_WORDS,
     Shape,
@@ -31,9 +33,9 @@ Words = memoryview
 SETTLED_NS = 3_000_000
 """A bucket is read when it has been over for this long: a CPU is rarely held up longer between clock and count."""
 BEHIND_NS = 100_000_000
-"""So far behind the last drain frames are looked for that were written late."""
+"""No frame is written later than this; it bounds where unplaced bytes can be, nothing else."""
 GUARD_NS = 100_000_000
-"""So near to being overwritten a slot is not read any more."""
+"""Slots that are overwritten within this time are not read: the reader may be held up as well."""
 _NOTHING = Totals()
 
 
@@ -78,7 +80,7 @@ class Drained:
     """What moved in the buckets ``[start.bucket, end.bucket)``.
 
     ``buckets`` are those that are not empty, in order. They and ``unplaced`` add up to the difference of the marks.
-    ``lost`` counts the buckets of which nothing is known because the drain came too late.
+    ``lost`` counts the buckets of them of which not all is known, because the drain came too late.
     """
 
     start: Mark
@@ -101,17 +103,16 @@ def fresh(shape: Shape, now_ns: int) -> Mark:
 def drain(shape: Shape, lanes: Words, ring: Words, mark: Mark, now_ns: int) -> Drained:
     """Return what is known of the buckets from ``mark`` to the newest that is settled at ``now_ns``.
 
-    1. The newest settled bucket, and the oldest slot that is safe from being overwritten.
+    1. The newest settled bucket, and the slots that may be written over just now.
     2. Each lane for itself: nothing if its totals stand still; else its slots.
     3. Buckets of all lanes together, in order; unplaced parts that overlap together.
     """
     end = max(mark.bucket, (now_ns - SETTLED_NS) // shape.width_ns)
-    safe = now_ns // shape.width_ns - shape.slots + max(1, GUARD_NS // shape.width_ns)
+    now, guard = now_ns // shape.width_ns, max(1, GUARD_NS // shape.width_ns)
     behind = max(1, BEHIND_NS // shape.width_ns)
     placed: dict[int, Totals] = {}
     parts: list[UnplacedPart] = []
     after = []
-    lost = 0
     for cpu, lane in enumerate(mark.lanes):
         at = cpu * LANE_WORDS
         if lanes[at + TOTALS_WORDS - 1] == lane.totals.segments:
@@ -119,21 +120,25 @@ def drain(shape: Shape, lanes: Words, ring: Words, mark: Mark, now_ns: int) -> D
             continue
         base = cpu * shape.slots * SLOT_WORDS
         own = ring[base : base + shape.slots * SLOT_WORDS]
-        first = max(safe, mark.bucket - behind, 1)
+        # A lane counts in the order of time, and only itself writes over its slots, a ring's length later.
+        newest = lanes[at + LANE_INDEX]
+        first = max(newest - shape.slots + 1, lane.index, 1)
         found = _Lane(lane, mark.bucket, mark.bucket - behind)
-        found.take(_slots(own, shape.slots, first, end))
-        if mark.bucket < safe and found.missed_before(safe):
-            lost = min(safe, end) - mark.bucket
+        for slot in _slots(own, shape.slots, first, min(end, newest + 1)):
+            # The next frame may be writing over the slots whose turn it is now.
+            if (slot[0] - now) % shape.slots >= guard:
+                found.take(slot)
         for index, moved in found.placed:
             placed[index] = placed[index] + moved if index in placed else moved
         parts += found.parts
         after.append(LaneMark(found.index, found.totals))
+    unplaced = tuple(_joined(parts))
     return Drained(
         start=mark,
         end=Mark(end, tuple(after)),
         buckets=tuple(Bucket(index, placed[index]) for index in sorted(placed)),
-        unplaced=tuple(_joined(parts)),
-        lost=lost,
+        unplaced=unplaced,
+        lost=sum(max(0, part.end - max(part.first, mark.bucket)) for part in unplaced),
     )
 
 
@@ -146,26 +151,22 @@ class _Lane:
         self.parts: list[UnplacedPart] = []
         self._from, self._earliest = from_bucket, earliest
 
-    def take(self, slots: Iterable[Sequence[int]]) -> None:
-        for index, *numbers in slots:
-            before, after = Totals(*numbers[:TOTALS_WORDS]), Totals(*numbers[TOTALS_WORDS:])
-            if after.segments <= self.totals.segments:
-                continue
-            if before.segments > self.totals.segments:
-                # A CPU counts in the order of time: not before the last bucket known, and before this one.
-                first = max(self.index, min(self._earliest, index - 1))
-                self.parts.append(UnplacedPart(first, index, before - self.totals))
-                self.totals = before
-            moved = after - self.totals
-            if index < self._from:
-                self.parts.append(UnplacedPart(index, index + 1, moved))
-            else:
-                self.placed.append((index, moved))
-            self.index, self.totals = index, after
-
-    def missed_before(self, bucket: int) -> bool:
-        """Whether something before ``bucket`` was overwritten before it was read."""
-        return any(part.first < bucket for part in self.parts)
+    def take(self, slot: Sequence[int]) -> None:
+        """Follow on to ``slot``: its index, the totals before its bucket and after."""
+        index, before, after = slot[0], Totals(*slot[SLOT_BEFORE:SLOT_AFTER]), Totals(*slot[SLOT_AFTER:])
+        if after.segments <= self.totals.segments:
+            return
+        if before.segments > self.totals.segments:
+            # A CPU counts in the order of time: not before the last bucket known, and before this one.
+            first = max(self.index, min(self._earliest, index - 1))
+            self.parts.append(UnplacedPart(first, index, before - self.totals))
+            self.totals = before
+        moved = after - self.totals
+        if index < self._from:
+            self.parts.append(UnplacedPart(index, index + 1, moved))
+        else:
+            self.placed.append((index, moved))
+        self.index, self.totals = index, after
 
 
 def _slots(ring: Words, slots: int, first: int, end: int) -> Iterator[Sequence[int]]:

@@ -34,7 +34,7 @@ DESCRIPTION = SourceDescription(
     name="ebpf-meter",
     framing=Framing.L2_WITHOUT_FCS,
     sees=(
-        "every frame that comes to the port's ingress: the host port's is what the node sends, the uplink's what it gets",
+        "every frame at the port's ingress: the host port's is what the node sends, the uplink's what it gets",
         "VLAN tags, also those the kernel keeps beside the frame",
         "segmentation-offloaded packets both as handed over and as the frames they become",
     ),

@@ -6,11 +6,11 @@ from array import array
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from dpu_agent.meter.drain import GUARD_NS, SETTLED_NS, Drained, Mark, drain, fresh
-from dpu_agent.meter.layout import LANE_WORDS, SLOT_AFTER, SLOT_BEFORE, SLOT_WORDS, Shape, possible_cpus
+from dpu_agent.meter.layout import LANE_INDEX, LANE_WORDS, SLOT_AFTER, SLOT_BEFORE, SLOT_WORDS, Shape, possible_cpus
 from protos.buckets import NOTHING, Totals, summed
 
 MS = 1_000_000
@@ -37,6 +37,7 @@ class Kernel:
         if self.ring[slot] != index:
             self.ring[slot + SLOT_BEFORE : slot + SLOT_BEFORE + 3] = self.lanes[lane : lane + 3]
             self.ring[slot] = index
+        self.lanes[lane + LANE_INDEX] = index
         for word, value in enumerate((frame.raw_bytes, frame.wire_bytes, frame.segments)):
             self.lanes[lane + word] += value
         self.ring[slot + SLOT_AFTER : slot + SLOT_AFTER + 3] = self.lanes[lane : lane + 3]
@@ -65,12 +66,12 @@ steps = st.lists(
         st.integers(1, 45),
         st.booleans(),
     ),
-    max_size=60,
+    max_size=25,
 )
 
 
 @given(steps)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_sums_are_exact_and_nothing_is_in_a_wrong_bucket(traffic: list[tuple[int, int, int, int, bool]]) -> None:
     kernel, now, mark = Kernel(), START_NS, fresh(SHAPE, START_NS)
     placed: dict[int, Totals] = {}
@@ -85,7 +86,11 @@ def test_sums_are_exact_and_nothing_is_in_a_wrong_bucket(traffic: list[tuple[int
             check(found)
             placed.update({bucket.index: bucket.moved for bucket in found.buckets})
             said, lost, mark = said + found.moved, lost + found.lost, found.end
-    assert said == summed_sent(kernel)
+    # What a drain leaves alone, because it may be written over just then, the next one finds.
+    last = kernel.drain(mark, now + 2 * GUARD_NS)
+    check(last)
+    placed.update({bucket.index: bucket.moved for bucket in last.buckets})
+    assert said + last.moved == summed_sent(kernel)
     for index, moved in placed.items():
         sent = kernel.sent[index]
         assert moved.wire_bytes <= sent.wire_bytes

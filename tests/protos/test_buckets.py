@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from protos.buckets import MAX_BUCKETS, Bucket, BucketError, Totals, pack, summed, unpack
 
-_SIZES = st.integers(1, (1 << 50) - 1)
+_BYTES, _SEGMENTS = st.integers(1, (1 << 40) - 1), st.integers(1, (1 << 24) - 1)
 
 
 @st.composite
@@ -20,7 +20,7 @@ def series(draw: st.DrawFn) -> tuple[int, int, list[Bucket]]:
     buckets, index = [], first - 1
     for gap in gaps:
         index += 1 + gap
-        buckets.append(Bucket(index, Totals(draw(_SIZES), draw(_SIZES), draw(_SIZES))))
+        buckets.append(Bucket(index, Totals(draw(_BYTES), draw(_BYTES), draw(_SEGMENTS))))
     return first, index + 1 - first + draw(st.integers(0, 10)), buckets
 
 
@@ -70,8 +70,8 @@ def test_cut_short_is_refused(given_series: tuple[int, int, list[Bucket]], data:
 
 
 def test_a_small_message_cannot_make_a_large_one() -> None:
-    bomb = b"\x01" + zlib.compress(b"\x00" * (200 << 20))
-    assert len(bomb) < 300_000
+    bomb = b"\x01" + zlib.compress(bytes(50 << 20))
+    assert len(bomb) < 60_000
     with pytest.raises(BucketError, match="cut short, too long"):
         unpack(bomb, 0, 1000)
 
@@ -89,7 +89,7 @@ def test_more_buckets_than_a_frame_may_hold_are_refused() -> None:
         (b"\x00\x00", "are said not to be empty"),
         (b"\x00\x81", "ends within a number"),
         (b"\x00\x81\x00", "shortest form"),
-        (b"\x00" + b"\xff" * 9 + b"\x7f", "64 bits"),
+        (b"\x00" + b"\xff" * 10 + b"\x01", "too large"),
         (b"\x00\x01\x00\x02\x3c\x00\x01\x00\x00", "bytes after"),
         (b"\x00\x01\x00\x00\x3c\x00\x01\x00", "cannot be"),
         (b"\x00\x01\x05\x02\x3c\x00\x01\x00", "cannot be"),
