@@ -36,6 +36,7 @@ COMMANDS = {
     "switch": "controller.cli_switch:app",
     "run": "controller.cli_run:app",
     "crosscheck": "controller.cli_crosscheck:app",
+    "topology": "controller.topology_cli:app",
     "journal": "controller.cli_journal:app",
 }
 """In the order in which an operator first meets them."""

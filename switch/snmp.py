@@ -14,6 +14,7 @@ from protos.reading import Missing
 from switch.bindings import Bindings, Unresolved, bind
 from switch.exchange import Channel, NoAnswerError, ValueType, dotted
 from switch.interpret import Device, Row, text
+from switch.lldp import LOCAL_PORT_ENTRY, REMOTE_ENTRY
 from switch.look import Look
 from switch.mib import LINUX_AGENT, MESSAGE_OCTETS, SYS_NAME, SYS_OBJECT_ID, Column, address_instances
 from switch.ports import Agent, Discovery, OperStatus, Poll, PortFault, PortSample, Value
@@ -87,6 +88,8 @@ class SnmpSwitch:
 
         1. Walk ifName anew, and ifType beside it: a row that only one of them has shows a walk that stopped early.
         2. Read every row as :meth:`read_ports` does; leave out the old rows of re-created interfaces.
+        3. Ask who is at the other end of the cables (LLDP-MIB); :func:`switch.lldp.neighbours` reads it from the
+           answers. An agent that does not know costs one question, and one that fails is only noted.
         """
         async with self._lock:
             look = Look(self._channel, self._deadline_ns, self._now_ns)
@@ -99,6 +102,7 @@ class SnmpSwitch:
                 await self._find_successor(look, name)
             rows = [row for row in map(self._unless_old, bindings.ports()) if row is not None]
             entries = await self._rows.read(look, rows)
+            await _ask_for_neighbours(look)
             poll = self._poll(look, [self._final(entries[row.port], row.port, look) for row in rows])
             return Discovery(poll, complete=not shortfall, text=shortfall)
 
@@ -249,6 +253,14 @@ class SnmpSwitch:
             exchanges=tuple(look.exchanges),
             notes=tuple(look.notes),
         )
+
+
+async def _ask_for_neighbours(look: Look) -> None:
+    remote = await walk_column(look, REMOTE_ENTRY)
+    if remote.rows and remote.reason is None:
+        remote = await walk_column(look, LOCAL_PORT_ENTRY)
+    if remote.reason is not None:
+        look.notes.append(f"who is at the other end of the cables could not be read: {remote.text}")
 
 
 def _shortfall(bindings: Bindings, types: Walk) -> str:

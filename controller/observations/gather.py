@@ -64,7 +64,8 @@ def _switches(journal: Journal, site: Site, period: Period) -> tuple[dict[str, S
     records = {switch.name: read_switch(journal, site, switch, period) for switch in site.switches}
     stale = stale_switches(journal, site, period, records)
     records |= {name: widened(records[name], found.refresh_ns) for name, found in stale.items()}
-    return records, tuple(found.finding for found in stale.values())
+    about = [finding for record in records.values() for finding in record.about]
+    return records, (*(found.finding for found in stale.values()), *about)
 
 
 @dataclass(frozen=True, slots=True)

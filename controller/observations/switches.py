@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from controller.crosscheck.model import Period
+from controller.crosscheck.model import Finding, Period
 from controller.errors import EvidenceError
 from controller.journal import Journal, Kind
 from controller.observations.around import entries_from_before
 from controller.observations.series import Note, Series
+from controller.observations.wires import WiringFindings
 from controller.site import Site, Switch
 from protos.reading import Direction, Reading
 from switch.continuity import Plausibility
@@ -34,12 +35,14 @@ class SwitchRecord:
         faults: each port's faults, in order.
         undeclared: ports that the site file does not name and whose bytes are counted nowhere else.
         discoveries: when the list of ports was read to its end.
+        about: what its wiring shows within the period.
     """
 
     histories: dict[str, PortHistory] = field(default_factory=dict)
     faults: dict[str, list[PortFault]] = field(default_factory=dict)
     undeclared: frozenset[str] = frozenset()
     discoveries: list[int] = field(default_factory=list)
+    about: tuple[Finding, ...] = ()
 
 
 def read_switch(journal: Journal, site: Site, switch: Switch, period: Period) -> SwitchRecord:
@@ -53,6 +56,7 @@ def read_switch(journal: Journal, site: Site, switch: Switch, period: Period) ->
     declared = site.declared_ports(switch.name)
     roles = {other.port: other.role for other in switch.other_ports}
     undeclared: set[str] = set()
+    wires = WiringFindings(site, switch.name, period)
     after = 0
     for entry in entries_from_before(journal, Kind.POLL, switch.name, period, at_least=POLLS_AT_EDGES):
         try:
@@ -68,6 +72,7 @@ def read_switch(journal: Journal, site: Site, switch: Switch, period: Period) ->
         for fault in poll.faults:
             record.faults.setdefault(fault.port, []).append(fault)
         if entry.meta.get("discovery"):
+            wires.take(poll)
             kinds = classify(poll.ports, poll.agent, roles)
             undeclared |= {port for port, kind in kinds.items() if kind.kind.carries_bytes_of_its_own} - declared
             if entry.meta.get("complete"):
@@ -76,6 +81,7 @@ def read_switch(journal: Journal, site: Site, switch: Switch, period: Period) ->
         if after >= POLLS_AT_EDGES:
             break
     record.undeclared = frozenset(undeclared)
+    record.about = wires.findings(samples)
     plausibility = _plausibility(site, switch)
     wanted = declared | undeclared
     record.histories = {port: judge(found, plausibility.get(port)) for port, found in samples.items() if port in wanted}
