@@ -42,7 +42,7 @@ from controller.crosscheck.ports import undeclared, weigh_port
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.verdict import WIRING, LinkFacts, link_verdict, site_verdict
 from controller.crosscheck.weights import weigh
-from controller.crosscheck.wording import name
+from controller.crosscheck.wording import name, share_at_least
 from protos.reading import Direction, Observer, TrustDomain
 from protos.units import format_duration
 
@@ -234,8 +234,8 @@ def _undecided(
     if not facts.covered:
         required, largest_gap = case.assumptions.required_coverage, case.assumptions.largest_gap_ns
         open_points.append(
-            f"DPU and switch together covered {100 * coverage:.1f} % of the period, {100 * required:g} % are required; "
-            f"readings no further apart than {format_duration(largest_gap)} would decide it"
+            f"DPU and switch together covered {share_at_least(coverage)} of the period, {100 * required:g} % are "
+            f"required; readings no further apart than {format_duration(largest_gap)} would decide it"
         )
     if not facts.inventory_checked:
         open_points.append(

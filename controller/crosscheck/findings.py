@@ -11,7 +11,7 @@ from controller.crosscheck.laws import LAWS, Law
 from controller.crosscheck.liars import DOMAIN_NAMES, UNDECIDABLE, Conflict, explanations, host_alone, told
 from controller.crosscheck.model import Finding, FindingKind, Holds, LawResult, LimitResult
 from controller.crosscheck.quantity import bounds
-from controller.crosscheck.wording import moment, name, size, stretch
+from controller.crosscheck.wording import at_least, at_most, moment, name, stretch
 from protos.reading import Direction, Observer, TrustDomain
 
 
@@ -36,8 +36,8 @@ def accusations(case: Case, laws: Sequence[LawResult]) -> list[Finding]:
         worst = max((result for _, result in broken), key=lambda result: result.gap_at_least_bytes)
         what = "sent at least {} more than it reports" if under else "reports at least {} more than it received"
         text = (
-            f"the host of {evidence.link} {what.format(size(worst.gap_at_least_bytes))}: DPU and switch each saw it, "
-            f"and agree with each other. {worst.text[0].upper()}{worst.text[1:]}. Other explanations: "
+            f"the host of {evidence.link} {what.format(at_least(worst.gap_at_least_bytes))}: DPU and switch each saw "
+            f"it, and agree with each other. {worst.text[0].upper()}{worst.text[1:]}. Other explanations: "
             f"{told([found for found in sets if found != frozenset({TrustDomain.HOST})], liars)}; "
             f"{UNDECIDABLE}"
         )
@@ -45,7 +45,7 @@ def accusations(case: Case, laws: Sequence[LawResult]) -> list[Finding]:
         kind = FindingKind.OBSERVERS_DISAGREE
         worst = max((result for _, result in broken), key=lambda result: result.gap_at_least_bytes)
         named = "; ".join(
-            f"'{law.name}' is broken by at least {size(result.gap_at_least_bytes)}" for law, result in broken
+            f"'{law.name}' is broken by at least {at_least(result.gap_at_least_bytes)}" for law, result in broken
         )
         text = f"the observers of {evidence.link} disagree: {named}. Either {told(sets, liars)}. "
         text += _under(broken)
@@ -142,7 +142,7 @@ def gap_findings(found: Iterable[Gap]) -> list[Finding]:
     findings = []
     for (link, observer, start, end, reason), group in groups.items():
         passed = ", ".join(
-            f"{gap.direction.value}: " + ("not bounded" if gap.most is None else f"at most {size(gap.most)}")
+            f"{gap.direction.value}: " + ("not bounded" if gap.most is None else f"at most {at_most(gap.most)}")
             for gap in group
         )
         text = f"{name(observer)} of {link} gave no usable evidence {stretch(start, end)}: {reason}; passed, {passed}"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Union
 
@@ -76,12 +77,17 @@ def csv_rows(result: CrossCheck) -> Iterator[tuple[str, ...]]:
                 link.pod,
                 link.direction.value,
                 link.verdict.value,
-                f"{link.coverage:.6f}",
+                f"{_share(link.coverage):.6f}",
                 _number(link.hidden_bytes_bound) or "",
                 observer.value,
                 str(interval.lower),
                 _number(interval.upper) or "",
             )
+
+
+def _share(share: float) -> float:
+    """Return a share in six decimals, rounded down: what is short of the required coverage must not read as it."""
+    return math.floor(share * 1_000_000 + 1e-6) / 1_000_000
 
 
 def _number(value: int | None) -> str | None:
@@ -99,7 +105,7 @@ def _link(link: LinkResult) -> dict[str, Json]:
         "pod": link.pod,
         "direction": link.direction.value,
         "verdict": link.verdict.value,
-        "coverage": round(link.coverage, 6),
+        "coverage": _share(link.coverage),
         "hidden_bytes_bound": _number(link.hidden_bytes_bound),
         "observers": {observer.value: _interval(interval) for observer, interval in link.observers.items()},
         "agreed": _interval(link.agreed),

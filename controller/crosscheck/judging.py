@@ -11,7 +11,7 @@ from controller.crosscheck.laws import Law, sides
 from controller.crosscheck.margins import margins
 from controller.crosscheck.model import Holds, LawResult, Unknown
 from controller.crosscheck.observed import Observed
-from controller.crosscheck.wording import name, size, stretch
+from controller.crosscheck.wording import at_least, at_most, name, share_at_least, stretch
 from protos.reading import Observer
 
 
@@ -36,18 +36,18 @@ def judge(law: Law, case: Case) -> LawResult:
     if breach is not None:
         start, end = breach.from_ns + case.origin, breach.to_ns + case.origin
         text = (
-            f"{name(law.left)} certainly counted at least {size(breach.gap)} more than {name(law.right)} can have "
+            f"{name(law.left)} certainly counted at least {at_least(breach.gap)} more than {name(law.right)} can have "
             f"counted and the allowances explain, {stretch(start, end)}"
         )
         margin_ns, margin = margins(law, case)
         return LawResult(law.name, Holds.NO, breach.gap, margin, margin_ns, text, None, span.hidden, start, end)
     share = span.ns / max(1, case.length)
     if share >= case.assumptions.required_coverage and span.hidden is not None:
-        text = f"kept; at most {size(span.hidden)} could be missing from it unnoticed"
+        text = f"kept; at most {at_most(span.hidden)} could be missing from it unnoticed"
         return LawResult(law.name, Holds.YES, 0, "", None, text, None, span.hidden)
     text = (
         f"not broken where it could be tested, but {name(law.left)} and {name(law.right)} together gave evidence for "
-        f"{100 * share:.1f} % of the period"
+        f"{share_at_least(share)} of the period"
     )
     return LawResult(law.name, Holds.UNKNOWN, 0, "", None, text, Unknown.MISSING_EVIDENCE, span.hidden)
 

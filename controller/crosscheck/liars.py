@@ -24,6 +24,11 @@ UNDECIDABLE = (
 )
 
 
+def counted(liars: int) -> str:
+    """Return a number of liars: ``1 liar``, ``2 liars``."""
+    return f"{liars} {'liar' if liars == 1 else 'liars'}"
+
+
 def agreed(intervals: Mapping[TrustDomain, ByteInterval], liars: int) -> ByteInterval:
     """Return what is true whichever ``liars`` of the domains lie.
 
@@ -78,6 +83,6 @@ def told(sets: Sequence[Conflict], assumed_liars: int) -> str:
     parts = []
     for liars in sets:
         names = " and ".join(DOMAIN_NAMES[domain] for domain in sorted(liars, key=lambda domain: domain.value))
-        beyond = f" (more than the {assumed_liars} liars assumed)" if len(liars) > assumed_liars else ""
+        beyond = f" (more than the {counted(assumed_liars)} assumed)" if len(liars) > assumed_liars else ""
         parts.append(f"{names} {'is' if len(liars) == 1 else 'are both'} wrong{beyond}")
     return ", or ".join(parts)

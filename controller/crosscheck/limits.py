@@ -17,13 +17,13 @@ from itertools import pairwise
 from controller.crosscheck.cable import difference
 from controller.crosscheck.case import Case
 from controller.crosscheck.exact import Line, Rate
-from controller.crosscheck.liars import DOMAIN_NAMES
+from controller.crosscheck.liars import DOMAIN_NAMES, counted
 from controller.crosscheck.model import Holds, Limit, LimitResult, Track
 from controller.crosscheck.quantity import Combination, Quantity
 from controller.crosscheck.windows import certain_excess, fullest
-from controller.crosscheck.wording import moment, size, verb
+from controller.crosscheck.wording import at_least, at_most, declared, moment, rate_at_least, verb
 from protos.reading import Direction, Observer, TrustDomain
-from protos.units import format_bytes, format_duration, format_rate
+from protos.units import format_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def witness(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> 
     text = ""
     if excess is not None:
         within = f"{format_duration(excess.to_ns - excess.from_ns)} from {moment(excess.from_ns + origin)}"
-        text = f"{DOMAIN_NAMES[domain]} counted at least {size(excess.bytes)} too much in the {within}"
+        text = f"{DOMAIN_NAMES[domain]} counted at least {at_least(excess.bytes)} too much in the {within}"
         if passed is not None and excess.in_one_window - passed > least:
             least, least_from = excess.in_one_window - passed, None
     return Witness(
@@ -143,15 +143,15 @@ def judge_limit(limit: Limit, cases: Sequence[Case], from_ns: int) -> LimitResul
     least, least_from = (vouched.least, vouched.least_from_ns) if vouched is not None else (0, None)
     most = mosts[needed - 1] if len(mosts) >= needed else None
     length = format_duration(limit.window_ns)
-    rule = f"at most {format_bytes(limit.bytes)} {verb(cases[0].direction)} in any {length}"
+    rule = f"at most {declared(limit.bytes)} {verb(cases[0].direction)} in any {length}"
     if len(exceeded_by) >= needed and exceeded_by != (TrustDomain.HOST,):
         least, least_from = max((least, least_from), (limit.bytes + 1, None), key=lambda pair: pair[0])
         where = f"from {moment(least_from)}" if least_from is not None else f"(one of several {length} that share it)"
         proofs = "; ".join(one.text for one in best.values() if one.text)
-        text = f"exceeded for certain ({rule}): {length} {where} held at least {size(least)}; {proofs}"
+        text = f"exceeded for certain ({rule}): {length} {where} held at least {at_least(least)}; {proofs}"
         return LimitResult(limit, Holds.NO, least, most, least_from, text, exceeded_by, kept_by)
     if len(kept_by) >= needed:
-        text = f"kept ({rule}): no window can have held more than {size(most or 0)}"
+        text = f"kept ({rule}): no window can have held more than {at_most(most or 0)}"
         return LimitResult(limit, Holds.YES, least, most, least_from, text, exceeded_by, kept_by)
     open_result = LimitResult(limit, Holds.UNKNOWN, least, most, least_from, "", exceeded_by, kept_by)
     return replace(open_result, text=f"not proven kept ({rule}): {_undecided(open_result, cases, len(domains))}")
@@ -162,8 +162,10 @@ def _undecided(result: LimitResult, cases: Sequence[Case], domains: int) -> str:
     most, exceeded_by, kept_by = result.worst_at_most_bytes, result.exceeded_by, result.kept_by
     liars = cases[0].assumptions.liars
     if domains <= liars:
-        return f"{domains} trust domains gave evidence, {liars + 1} are needed with {liars} liars assumed"
-    parts = ["nothing bounds the fullest window" if most is None else f"the fullest window can have held {size(most)}"]
+        return f"{domains} trust domains gave evidence, {liars + 1} are needed with {counted(liars)} assumed"
+    parts = [
+        "nothing bounds the fullest window" if most is None else f"the fullest window can have held {at_most(most)}"
+    ]
     if exceeded_by:
         parts.append("an excess is proven only by " + ", ".join(DOMAIN_NAMES[domain] for domain in exceeded_by))
     if kept_by:
@@ -176,7 +178,9 @@ def _undecided(result: LimitResult, cases: Sequence[Case], domains: int) -> str:
     ]
     rates = [rate for rate in reachable if rate is not None]
     if rates:
-        parts.append(f"with readings this far apart a steady {format_rate(min(rates))} is the most that can be proven")
+        parts.append(
+            f"with readings this far apart a steady {rate_at_least(min(rates))} is the most that can be proven"
+        )
     return "; ".join(parts)
 
 

@@ -15,7 +15,7 @@ from controller.crosscheck.breach import greatest_breach
 from controller.crosscheck.case import Case
 from controller.crosscheck.laws import Law, sides
 from controller.crosscheck.observed import Observed
-from controller.crosscheck.wording import name
+from controller.crosscheck.wording import lasting_at_least, name
 from protos.reading import Observer
 from protos.units import format_duration
 
@@ -54,9 +54,9 @@ def margins(law: Law, case: Case) -> tuple[int | None, str]:
 
     margin = largest_error(used, later=True)
     if margin is None:
-        text = f"no timing error shorter than {format_duration(longest)} would explain it"
+        text = f"no timing error shorter than {lasting_at_least(longest)} would explain it"
     else:
-        text = f"stands unless every time is wrong by more than {format_duration(margin)}"
+        text = f"stands unless every time is wrong by more than {lasting_at_least(margin)}"
     alone = [cause for who in (law.left, law.right) for cause in _single_causes(seen[who], largest_error)]
     if alone:
         text += "; for one cause alone: unless " + ", or ".join(alone)
@@ -75,12 +75,12 @@ def _single_causes(one: Observed, largest_error: _Search) -> Iterator[str]:
     if one.track.refresh_ns > 0:
         late = largest_error((one.observer,), later=False)
         if late is not None:
-            declared = format_duration(one.track.refresh_ns)
-            yield f"{name(one.observer)} refreshes more than {format_duration(late)} later than its declared {declared}"
+            error, declared = lasting_at_least(late), format_duration(one.track.refresh_ns)
+            yield f"{name(one.observer)} refreshes more than {error} later than its declared {declared}"
     if one.track.clock_width_ns > 0:
         off = largest_error((one.observer,), later=True)
         if off is not None:
-            yield f"the clock of {name(one.observer)} is wrong by more than {format_duration(off)} beyond its bound"
+            yield f"the clock of {name(one.observer)} is wrong by more than {lasting_at_least(off)} beyond its bound"
 
 
 def _largest_error(stands: Callable[[int], bool], longest: int) -> int | None:

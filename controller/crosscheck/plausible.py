@@ -15,7 +15,7 @@ from controller.crosscheck.framing import HEADER, SHORTEST_PADDED
 from controller.crosscheck.laws import Sides
 from controller.crosscheck.observed import Observed
 from controller.crosscheck.quantity import Combination, Quantity
-from controller.crosscheck.wording import size
+from controller.crosscheck.wording import at_least
 from protos.reading import Framing
 
 
@@ -42,9 +42,11 @@ def plausible(one: Observed, largest_frame: int, from_ns: int, to_ns: int) -> Ob
     if too_few is None and too_many is None:
         return one
     if too_few is not None:
-        problem = f"its packets need at least {size(too_few.gap)} more than its bytes can have risen"
+        problem = f"its packets need at least {at_least(too_few.gap)} more than its bytes can have risen"
     else:
-        problem = f"its bytes rose by at least {size(too_many.gap if too_many else 0)} more than its packets can carry"
+        problem = (
+            f"its bytes rose by at least {at_least(too_many.gap if too_many else 0)} more than its packets can carry"
+        )
     problem += ": a counter that jumped, or that belongs to another port"
     nothing = Account((), one.counted.line)
     return replace(one, counted=nothing, bytes=nothing, packets=None, problems=(*one.problems, problem))

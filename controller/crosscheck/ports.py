@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.crosscheck.account import Account, epochs_of
 from controller.crosscheck.model import Finding, FindingKind, Period, PortEvidence, PortResult
 from controller.crosscheck.quantity import bounds
-from controller.crosscheck.wording import size
+from controller.crosscheck.wording import at_least
 
 
 def weigh_port(evidence: PortEvidence, period: Period) -> PortResult:
@@ -28,7 +28,7 @@ def undeclared(result: PortResult) -> Finding | None:
         return None
     where = f"port {result.port} of {result.switch} is not in the inventory"
     if result.lower_bytes > 0:
-        text = f"{where} and certainly moved at least {size(result.lower_bytes)}: an undeclared path"
+        text = f"{where} and certainly moved at least {at_least(result.lower_bytes)}: an undeclared path"
         certain = True
     elif result.operational or (result.operational is None and result.upper_bytes != 0):
         state = "is up" if result.operational else "may be up"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from controller.crosscheck.model import KnownWeight
 from controller.crosscheck.observed import Observed
 from controller.crosscheck.quantity import bounds
-from controller.crosscheck.wording import name, size
+from controller.crosscheck.wording import at_least, at_most, declared, name
 from protos.reading import Observer
 
 WIDENING_NS = 250_000_000
@@ -30,11 +30,11 @@ def weigh(weight: KnownWeight, seen: Mapping[Observer, Observed]) -> tuple[bool,
             parts.append(f"{name(observer)} cannot tell")
         elif most < weight.bytes:
             shown = False
-            parts.append(f"{name(observer)} shows at most {size(most)}, {size(weight.bytes - most)} too little")
+            parts.append(f"{name(observer)} shows at most {at_most(most)}, {at_least(weight.bytes - most)} too little")
         elif least > weight.bytes:
-            parts.append(f"{name(observer)} shows it and at least {size(least - weight.bytes)} besides")
+            parts.append(f"{name(observer)} shows it and at least {at_least(least - weight.bytes)} besides")
         else:
             parts.append(f"{name(observer)} shows it ({least:,} to {most:,} B)")
     if not seen:
         parts.append("nobody observes this link")
-    return shown, f"{size(weight.bytes)} over {weight.link} {weight.direction.value}: " + "; ".join(parts)
+    return shown, f"{declared(weight.bytes)} over {weight.link} {weight.direction.value}: " + "; ".join(parts)

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from controller.crosscheck.model import Finding, FindingKind, Period
+from controller.crosscheck.wording import at_least, lasting_at_least
 from controller.journal import Journal
 from controller.observations.agents import PortGroup, read_agent
 from controller.observations.switches import SwitchRecord
 from controller.site import Link, Site
 from protos.reading import Direction, Observer
-from protos.units import format_bytes, format_duration
+from protos.units import format_duration
 from switch.epochs import PortHistory
 from switch.staleness import StaleHold, could_be_stale, stale_holds
 
@@ -87,8 +88,8 @@ def _finding(switch: str, declared_ns: int, holds: list[tuple[Link, StaleHold]])
     times = "once" if len(holds) == 1 else f"{len(holds)} times"
     text = (
         f"{switch} is declared to serve counters at most {format_duration(declared_ns)} old, and {times} it did not: "
-        f"port {link.port} showed none of {format_bytes(worst.bytes_unseen)} that {link.dpu} had counted "
-        f"{format_duration(worst.age_at_least_ns)} before, and showed them later. All its readings are taken to be up "
+        f"port {link.port} showed none of {at_least(worst.bytes_unseen)} that {link.dpu} had counted "
+        f"{lasting_at_least(worst.age_at_least_ns)} before, and showed them later. All its readings are taken to be up "
         f"to {format_duration(taken_ns)} old. Lower the switch's period, or declare `refresh` longer; "
         "or the DPU counted bytes before they passed"
     )
@@ -100,5 +101,5 @@ def _finding(switch: str, declared_ns: int, holds: list[tuple[Link, StaleHold]])
         port=link.port,
         from_ns=worst.from_ns,
         to_ns=worst.to_ns,
-        margin=f"the counter was at least {format_duration(worst.age_at_least_ns - declared_ns)} older than declared",
+        margin=f"the counter was at least {lasting_at_least(worst.age_at_least_ns - declared_ns)} older than declared",
     )

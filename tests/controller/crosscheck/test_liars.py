@@ -33,7 +33,7 @@ def test_two_that_agree_against_the_third_leave_it_or_their_collusion() -> None:
     assert host_alone(both)
     assert not host_alone([*both, conflict(DPU, SWITCH)])
     assert not host_alone([*both, conflict(DPU)])
-    assert "more than the 1 liars assumed" in told(explanations(TrustDomain, both), 1)
+    assert "more than the 1 liar assumed" in told(explanations(TrustDomain, both), 1)
 
 
 @given(st.sets(st.sampled_from(PAIRS)))
