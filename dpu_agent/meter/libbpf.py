@@ -46,6 +46,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "bpf_map_get_next_key": (_Int, (_Int, ctypes.c_char_p, _Pointer)),
     "bpf_obj_pin": (_Int, (_Int, ctypes.c_char_p)),
     "bpf_obj_get": (_Int, (ctypes.c_char_p,)),
+    "bpf_prog_get_fd_by_id": (_Int, (ctypes.c_uint32,)),
     "bpf_obj_get_info_by_fd": (_Int, (_Int, _Pointer, ctypes.POINTER(ctypes.c_uint32))),
 }
 # struct bpf_object_open_opts (libbpf.h): size, name; the library takes a shorter struct than its own.
@@ -53,6 +54,9 @@ _OPEN_OPTIONS = struct.Struct("=QQ")
 # struct bpf_map_info and bpf_prog_info (linux/bpf.h), their first fields.
 _MAP_INFO = struct.Struct("=IIIIII")
 _PROGRAM_INFO = struct.Struct("=II8s")
+# bpf_prog_info: where the number of its maps and the address for their numbers stand.
+_MAP_COUNT_AT, _MAPS_AT = 52, 56
+_MOST_MAPS = 64
 _INFO_BYTES = 256
 
 
@@ -223,8 +227,37 @@ class LibBpf:
         _, number, tag = _PROGRAM_INFO.unpack_from(self._info(descriptor))
         return ProgramId(number, tag.hex())
 
-    def _info(self, descriptor: int) -> bytes:
-        info, length = ctypes.create_string_buffer(_INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
+    def map_number(self, descriptor: int) -> int:
+        """Return the kernel's number of a map.
+
+        Raises:
+            OSError: it is no map.
+        """
+        return int(_MAP_INFO.unpack_from(self._info(descriptor))[1])
+
+    def maps_of(self, number: int) -> frozenset[int]:
+        """Return the numbers of the maps that program ``number`` uses; none if it is gone.
+
+        Raises:
+            OSError: not permitted.
+        """
+        try:
+            descriptor = self.call("bpf_prog_get_fd_by_id", number)
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return frozenset()
+            raise
+        numbers, request = (ctypes.c_uint32 * _MOST_MAPS)(), bytearray(_INFO_BYTES)
+        struct.pack_into("=IQ", request, _MAP_COUNT_AT, _MOST_MAPS, ctypes.addressof(numbers))
+        try:
+            info = self._info(descriptor, bytes(request))
+        finally:
+            os.close(descriptor)
+        count = min(_MOST_MAPS, struct.unpack_from("=I", info, _MAP_COUNT_AT)[0])
+        return frozenset(numbers[:count])
+
+    def _info(self, descriptor: int, request: bytes = bytes(_INFO_BYTES)) -> bytes:
+        info, length = ctypes.create_string_buffer(request, _INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
         self.call("bpf_obj_get_info_by_fd", descriptor, ctypes.byref(info), ctypes.byref(length))
         return info.raw
 

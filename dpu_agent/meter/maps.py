@@ -68,6 +68,7 @@ class Maps:
     ring: memoryview
     peers: memoryview
     marks: memoryview
+    lanes_map: int
     table4: int
     table6: int
     _object: BpfObject
@@ -147,6 +148,7 @@ def open_maps(library: LibBpf, code: bytes, shape: Shape, folder: Path) -> Maps:
             ring=views[1].cast("Q"),
             peers=views[2].cast("Q"),
             marks=views[3],
+            lanes_map=opened.map("lanes"),
             table4=opened.map(TABLE4),
             table6=opened.map(TABLE6),
             _object=opened,

@@ -32,7 +32,7 @@ class Marks:
         epoch, epoch_reason: as in frames.
         width_ns, at_host_port: what the counts mean.
         seen_ns: when the meter was last seen at its hook.
-        ifindex, program: where it was, and the kernel's number of it.
+        ifindex: where it was.
         mark: how far it was drained.
         class_table: SHA-256, hex, of the table that the maps hold.
     """
@@ -45,7 +45,6 @@ class Marks:
     at_host_port: bool
     seen_ns: int
     ifindex: int
-    program: int
     mark: Mark
     class_table: str = ""
 
@@ -67,7 +66,6 @@ def write(memory: memoryview, marks: Marks) -> None:
             "at_host_port": marks.at_host_port,
             "seen_ns": marks.seen_ns,
             "ifindex": marks.ifindex,
-            "program": marks.program,
             "class_table": marks.class_table,
             "bucket": marks.mark.bucket,
             "lanes": [
@@ -112,7 +110,6 @@ def _at(memory: memoryview, at: int) -> Marks | None:
         at_host_port=content["at_host_port"],
         seen_ns=content["seen_ns"],
         ifindex=content["ifindex"],
-        program=content["program"],
         mark=Mark(content["bucket"], lanes),
         class_table=content["class_table"],
     )

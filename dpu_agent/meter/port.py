@@ -96,7 +96,6 @@ class PortMeter:
             at_host_port=self._shape.at_host_port,
             seen_ns=now_ns,
             ifindex=0,
-            program=0,
             mark=fresh(self._shape, now_ns),
         )
         marking.write(self._maps.marks, self._marks)
@@ -134,11 +133,11 @@ class PortMeter:
     def _attach(self, chain: Chain) -> None:
         """Put the program at the hook; say how long nothing was there.
 
-        A program of the agent before that is still there, at the same interface, has counted on in the same maps: then
-        it is replaced without a gap.
+        A program of an agent before this one that is still there has counted on in the same maps: then it is replaced
+        without a gap.
         """
-        went_on = self._marks.program != 0 and any(each.number == self._marks.program for each in chain.filters)
-        went_on = went_on and chain.ifindex == self._marks.ifindex
+        own = self._library.map_number(self._maps.lanes_map)
+        went_on = any(each.number and own in self._library.maps_of(each.number) for each in chain.filters)
         base = self._totals()
         attaching.attach(chain.ifindex, self._maps.program)
         now_ns = self._kernel_ns()
@@ -151,7 +150,7 @@ class PortMeter:
             self._gaps.append(Gap(self._marks.seen_ns + self._offset_ns, now_ns + self._offset_ns, reason))
             self._marks = replace(self._marks, epoch=self._marks.epoch + 1, epoch_reason=reason)
             log.warning("%s: the meter was away (%s); it is back", self.port.name, reason)
-        self._marks = replace(self._marks, ifindex=chain.ifindex, program=self._maps.program_id.number)
+        self._marks = replace(self._marks, ifindex=chain.ifindex)
 
     def _totals(self) -> Totals:
         """What all lanes have counted by now; not at a bucket's edge."""

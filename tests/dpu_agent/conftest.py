@@ -241,6 +241,8 @@ def installation(tmp_path: Path, authority: Authority) -> Installation:
         "key": "agent.key",
         "state_directory": "state",
         "ports": [{"name": "pf0hpf", "role": "host_port"}, {"name": "p0", "role": "uplink"}],
+        # A test may run in the machine's own network namespace: nothing is attached to its interfaces.
+        "meter": {"bucket_us": 0},
     }
     found.config.write_text(json.dumps(config))
     return found

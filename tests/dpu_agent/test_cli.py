@@ -173,12 +173,18 @@ def _until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 def test_two_agents_on_one_state_directory(installation: Installation) -> None:
     """The second says so and ends; the first goes on, with a port that is not there, and ends cleanly when told."""
     state = installation.folder / "state" / "state"
-    installation.rewrite(frame_interval_ms=100)
+    # Names that no other agent on this machine meters.
+    ports = [{"name": f"wb{os.getpid()}{role[0]}", "role": role} for role in ("host_port", "uplink")]
+    installation.rewrite(frame_interval_ms=100, ports=ports)
     first = _start(installation)
     try:
         _until(lambda: state.exists() and (found := _state(state)) is not None and found > 2, first)
         second = _start(installation)
-        out, err = second.communicate(timeout=60)
+        try:
+            out, err = second.communicate(timeout=60)
+        finally:
+            second.kill()
+            second.communicate()
         assert second.returncode == 2
         assert out == ""
         assert f"in use by another agent (process {first.pid})" in err
