@@ -8,6 +8,8 @@ import typer
 
 from controller.cli_options import SITE_FILE, SiteFileArgument, counted
 from controller.journal import Journal, Kind, NewEntry
+from controller.journal_log import publish
+from controller.logkeys import make_site_keys
 from controller.site import load
 from controller.site_credential import load_site_credential
 from controller.timeline import Timeline
@@ -17,7 +19,7 @@ app = typer.Typer()
 
 @app.command()
 def init(site_file: SiteFileArgument = SITE_FILE) -> None:
-    """Check the site file, its secrets and certificates, and make the journal with the site file in it.
+    """Check the site file, its secrets and certificates, and make the journal with the site file in it, and its keys.
 
     Nothing is written unless everything is right. A journal that is there already is left alone, and so is the site
     file in it: `weighbridge run` journals the site file again whenever it has changed.
@@ -26,7 +28,8 @@ def init(site_file: SiteFileArgument = SITE_FILE) -> None:
     load_site_credential(site)
     timeline, anchor = Timeline.first()
     entry = NewEntry(Kind.SITE, site.name, timeline.now_ns(), site.content, {"version": version("weighbridge")})
-    Journal.create(site.controller.journal, anchor, entry).close()
+    with Journal.create(site.controller.journal, anchor, entry) as journal:
+        publish(journal, make_site_keys(journal.path, site.name).log)
     devices = (
         counted(len(site.links), "link"),
         counted(len(site.agents()), "agent"),

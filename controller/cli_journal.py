@@ -15,7 +15,9 @@ from controller.errors import EvidenceError
 from controller.journal import Journal
 from controller.journal_fsck import Fsck
 from controller.journal_fsck import fsck as check_journal
+from controller.journal_log import publish
 from controller.journal_survey import Summary, summary
+from controller.logkeys import load_log_public, make_site_keys
 from controller.site import load
 from protos.units import format_bytes
 
@@ -53,10 +55,10 @@ def stats(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_
 
 @app.command()
 def fsck(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_json: AsJson = False) -> None:
-    """Check every entry, leaf number, digest, frame signature and chain. Exit code 1 if anything is wrong."""
+    """Check every entry, leaf number, digest, signature, chain and checkpoint. Exit code 1: something is wrong."""
     path = _journal_path(site_file, journal_file)
     with Journal.open(path, read_only=True) as journal:
-        found = check_journal(journal)
+        found = check_journal(journal, load_log_public(path))
     if as_json:
         typer.echo(json.dumps({"journal": str(path), "ok": not found.faults, **asdict(found)}, indent=2))
     else:
@@ -66,6 +68,31 @@ def fsck(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_j
         raise EvidenceError(
             f"{path}: {counted(len(found.faults), 'fault')}. Keep the file as it is and compare it with its last copy."
         )
+
+
+@app.command()
+def keys(site_file: SiteFile = SITE_FILE) -> None:
+    """Print the public keys of the journal as a policy file names them; make them if an old journal has none.
+
+    Whoever writes a policy takes the keys from here once, by a way that they trust, never from a bundle.
+    """
+    site = load(site_file, secrets=False)
+    with Journal.open(site.controller.journal, read_only=True) as journal:
+        made = make_site_keys(journal.path, site.name)
+    typer.echo(f'[log]\nkey = "{made.log.public.encode()}"\n')
+    typer.echo(f'[report]\nthreshold = 1\nkeys = ["{made.report_public.hex()}"]')
+
+
+@app.command()
+def checkpoint(site_file: SiteFile = SITE_FILE) -> None:
+    """Sign a checkpoint of all that the journal holds now, and print the newest with its cosignatures.
+
+    `weighbridge run` does so every minute and when it stops.
+    """
+    site = load(site_file, secrets=False)
+    with Journal.open(site.controller.journal) as journal:
+        found = publish(journal, make_site_keys(journal.path, site.name).log)
+    typer.echo(found.note.encode().decode("utf-8"), nl=False)
 
 
 def _journal_path(site_file: Path, journal_file: Path | None) -> Path:
@@ -129,6 +156,7 @@ def _sentences(found: Fsck) -> list[str]:
     checked = (
         counted(found.entries, "entry", "entries"),
         f"{counted(found.frames, 'frame')} of {counted(found.agents, 'agent')}",
+        counted(found.checkpoints, "checkpoint"),
     )
     outcome = counted(len(found.faults), "fault") if found.faults else "in order"
     return [*lines, f"{', '.join(checked)} checked: {outcome}"]

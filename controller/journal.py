@@ -146,6 +146,18 @@ class Journal:
         return leaves
 
     @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock for one transaction; for what stands beside the entries (:mod:`controller.journal_log`).
+
+        Raises:
+            OperatorError: the journal was opened for reading, the disk is full or fails.
+        """
+        if self.read_only:
+            raise OperatorError(f"{self.path} was opened for reading only; nothing was written.")
+        with self._lock, self._transaction():
+            yield self._connection
+
+    @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         with sqlite_errors(self.path):
             # IMMEDIATE takes the write lock first: the leaf number read next is still the last one at commit.

@@ -17,6 +17,7 @@ CLOCK       JSON t1, t2, t3, t4, boot_id, monotonic_raw_ns,    agent name
 POLL        bytes of the switch's poll record                  switch name           first_sent_ns, received_ns
 SCRAPE      the HTTP body                                      node name             first_sent_ns, received_ns,
                                                                                      status, content_type, url
+REPORT      the DSSE envelope's exact bytes                    site name
 ATTEMPT     JSON what, reason, text, first_sent_ns,            the device
             gave_up_ns
 WEIGHT      JSON link, direction, from_ns, to_ns, bytes,       link name
@@ -35,6 +36,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from controller.errors import EvidenceError, InternalError
+from controller.evidence.leaf import Leaf
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -59,6 +61,7 @@ class Kind(enum.Enum):
     SCRAPE = "scrape"
     ATTEMPT = "attempt"
     WEIGHT = "weight"
+    REPORT = "report"
 
 
 class ConflictingEntryError(EvidenceError):
@@ -118,10 +121,13 @@ class Row(NamedTuple):
     meta: str
     body_sha256: bytes
 
+    def leaf_data(self) -> bytes:
+        """Return the bytes that the row is in the tree; they bind all of it, and its body by digest."""
+        return Leaf(*self).encode()
+
     def digest(self) -> bytes:
         """SHA-256 of the row, bound to this purpose."""
-        row = json.dumps([*self[:-1], self.body_sha256.hex()], separators=(",", ":"))
-        return hashlib.sha256(b"weighbridge/journal-entry/v1\x00" + row.encode()).digest()
+        return hashlib.sha256(self.leaf_data()).digest()
 
 
 COLUMNS = f"{', '.join(Row._fields)}, entry_sha256, body"

@@ -7,7 +7,9 @@ Rules:
 3. The digests of every entry check (:mod:`controller.journal_entry`).
 4. A frame stands under its own agent's name and number, and its signature is of the key that was enrolled for that
    agent when it was recorded.
-5. A frame carries the SHA-256 of the one before it. Numbers that are missing are a *hole*: declared, if the agent
+5. The tree over the entries has the root of every checkpoint; checkpoints are signed by the site's log, and every tile
+   (:mod:`controller.journal_log`) is the root of its leaves.
+6. A frame carries the SHA-256 of the one before it. Numbers that are missing are a *hole*: declared, if the agent
    said in a signed frame that it dropped them, else a fault.
 
 A declared hole is a fact about what was measured, not damage. Everything else is a fault: exit code 1.
@@ -21,8 +23,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from controller.errors import EvidenceError
+from controller.evidence.note import NoteKey
 from controller.journal import Entry, Journal, Kind
 from controller.journal_survey import integrity, survey
+from controller.journal_treecheck import TreeCheck
 from protos.signing import SignatureRejected, SigningDomain, load_public_key, verify
 from protos.v1 import frame_pb2
 from protos.wire import WireError, parse_signed_frame
@@ -55,6 +59,7 @@ class Fsck:
     agents: int
     faults: tuple[Fault, ...]
     holes: tuple[Hole, ...]
+    checkpoints: int = 0
 
 
 @dataclass(slots=True)
@@ -69,17 +74,24 @@ class _Chain:
     losses: list[tuple[int, int]] = field(default_factory=list)
 
 
-def fsck(journal: Journal) -> Fsck:
-    """Check ``journal`` by the rules of this module; goes on after damage, so that all of it is found."""
+def fsck(journal: Journal, log: NoteKey | None = None) -> Fsck:
+    """Check ``journal`` by the rules of this module; goes on after damage, so that all of it is found.
+
+    Args:
+        journal: what to check.
+        log: who must have signed its checkpoints; without it, signatures are not checked.
+    """
     faults = [Fault(None, f"{journal.path}: SQLite says: {text}") for text in integrity(journal)]
     keys: dict[str, bytes] = {}
     chains: dict[str, _Chain] = {}
     entries, expected = 0, 0
+    tree = TreeCheck(journal, log)
     for leaf, entry in survey(journal):
         if leaf != expected:
             faults.append(Fault(leaf, f"leaves {expected} to {leaf - 1} are missing"))
         expected = leaf + 1
         entries += 1
+        tree.add(leaf, entry)
         if isinstance(entry, EvidenceError):
             faults.append(Fault(leaf, str(entry)))
         elif entry.kind is Kind.ENROLMENT:
@@ -93,7 +105,9 @@ def fsck(journal: Journal) -> Fsck:
         for hole in holes
         if not hole.declared
     ]
-    return Fsck(entries, sum(chain.frames for chain in chains.values()), len(chains), tuple(faults), tuple(holes))
+    faults += [Fault(None, text) for text in tree.faults()]
+    frames = sum(chain.frames for chain in chains.values())
+    return Fsck(entries, frames, len(chains), tuple(faults), tuple(holes), tree.checkpoints)
 
 
 def _enrol(entry: Entry, keys: dict[str, bytes]) -> Iterator[Fault]:

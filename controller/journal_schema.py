@@ -6,6 +6,11 @@ that a mistake in our own code cannot break what a later signature over the leav
 
 Each row carries two digests. ``body_sha256`` is SHA-256 of the body; ``entry_sha256`` is SHA-256 of everything else
 in the row and of ``body_sha256``. A flipped bit anywhere in a row is found when the row is read.
+
+Format 2 adds what the entries are as a log (:mod:`controller.journal_log`): signed checkpoints, their cosignatures, and
+roots of full subtrees, so that a proof does not read every leaf. All but the signatures can be computed again
+from the entries. A journal of format 1 gets these tables when it is next opened for writing; its entries stay as
+they are.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from pathlib import Path
 
 from controller.errors import EvidenceError, InternalError, OperatorError, WeighbridgeError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Stored in ``PRAGMA user_version``. A reader refuses a newer one: it would not know what it does not see."""
 
 APPLICATION_ID = 0x57424A4E
@@ -52,6 +57,33 @@ CREATE TRIGGER entry_leaves_are_consecutive BEFORE INSERT ON entry
 CREATE TRIGGER entry_is_never_changed BEFORE UPDATE ON entry
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 CREATE TRIGGER entry_is_never_removed BEFORE DELETE ON entry
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+"""
+
+_LOG_TABLES = """
+CREATE TABLE checkpoint (
+    size   INTEGER PRIMARY KEY CHECK (size >= 0),
+    note   BLOB    NOT NULL,
+    hashes BLOB    NOT NULL
+) STRICT;
+CREATE TABLE cosignature (
+    size   INTEGER NOT NULL REFERENCES checkpoint (size),
+    line   TEXT    NOT NULL,
+    PRIMARY KEY (size, line)
+) STRICT;
+CREATE TABLE tile (
+    level  INTEGER NOT NULL CHECK (level >= 1),
+    number INTEGER NOT NULL CHECK (number >= 0),
+    hash   BLOB    NOT NULL CHECK (length(hash) = 32),
+    PRIMARY KEY (level, number)
+) STRICT;
+CREATE TRIGGER checkpoint_never_shrinks BEFORE INSERT ON checkpoint
+    WHEN NEW.size <= (SELECT coalesce(max(size), -1) FROM checkpoint)
+      OR NEW.size > (SELECT coalesce(max(leaf) + 1, 0) FROM entry)
+    BEGIN SELECT RAISE(ABORT, 'checkpoints only grow, and no further than the entries'); END;
+CREATE TRIGGER checkpoint_is_never_changed BEFORE UPDATE ON checkpoint
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER checkpoint_is_never_removed BEFORE DELETE ON checkpoint
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 """
 
@@ -114,7 +146,7 @@ def new_database(path: Path) -> sqlite3.Connection:
         _set_up(connection)
         connection.executescript(
             f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
-            f"{_TABLES} COMMIT;"
+            f"{_TABLES} {_LOG_TABLES} COMMIT;"
         )
     return connection
 
@@ -135,6 +167,7 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
             _check_format(path, connection)
             if not read_only:
                 _set_up(connection)
+                _bring_up_to_date(connection)
         except BaseException:
             connection.close()
             raise
@@ -182,6 +215,33 @@ def _check_format(path: Path, connection: sqlite3.Connection) -> None:
         )
     if version < 1:
         raise EvidenceError(f"{path}: the journal has no format version: it is damaged. Restore it from a copy.")
+
+
+def _bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Add what this format has and an older journal has not; safe when two processes do so at once."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT_VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT_VERSION:
+            for statement in _statements(_LOG_TABLES):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _statements(script: str) -> Iterator[str]:
+    # executescript() would commit what is open: it cannot be used inside a transaction.
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
 
 
 def _set_up(connection: sqlite3.Connection) -> None:

@@ -40,7 +40,7 @@ WALL_CLOCK_INTERVAL_S = 60.0
 """How often the wall clock is compared with the timeline."""
 
 CHECKPOINT_INTERVAL_S = 60.0
-"""How often what came in is committed to: what no checkpoint covers yet could still be rewritten by who holds the disk."""
+"""How often what came in is committed to: until then, who holds the disk could rewrite it."""
 
 
 async def run(
@@ -77,8 +77,6 @@ async def run(
         narrator = Narrator(timeline.now_ns, stream)
         run_id = uuid.uuid4().hex
         keys = load_site_keys(journal_path)
-        if keys is None:
-            narrator.say("the journal has no keys, so no checkpoints are signed; `weighbridge journal keys` makes them")
         now_ns = timeline.now_ns()
         journal.append(*_site_entry(journal, site, now_ns), _run_entry(Kind.RUN_START, run_id, now_ns, "started"))
         reason = "failed"
@@ -97,6 +95,10 @@ async def run(
                     *_hosts(site, recorder, client),
                 ]
                 narrator.say(_what(site, journal_path))
+                if keys is None:
+                    narrator.say(
+                        "the journal has no keys, so no checkpoints are signed; `weighbridge journal keys` makes them"
+                    )
                 await _work_until(stop, works)
             reason = "stopped"
         finally:

@@ -454,7 +454,7 @@ def test_journal_stats(started: Path) -> None:
 
 def test_journal_fsck_of_a_sound_and_a_damaged_journal(started: Path) -> None:
     sound = run("journal", "fsck", "--site", started)
-    assert (sound.code, sound.out) == (0, "2 entries, 0 frames of 0 agents checked: in order\n")
+    assert (sound.code, sound.out) == (0, "2 entries, 0 frames of 0 agents, 1 checkpoint checked: in order\n")
     path = started.parent / "journal.db"
     damaged = path.read_bytes().replace(b"site: demo", b"site: demO", 1)
     assert damaged != path.read_bytes()
@@ -480,7 +480,7 @@ def test_a_journal_of_a_newer_version_is_refused_by_every_command(started: Path,
     before = path.read_bytes()
     result = run(*command, "--site", started)
     assert result.code == 2
-    assert "journal.db: the journal has format 2, this program knows formats up to 1. Update weighbridge" in result.err
+    assert "journal.db: the journal has format 3, this program knows formats up to 2. Update weighbridge" in result.err
     assert path.read_bytes() == before
 
 

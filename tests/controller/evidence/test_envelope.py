@@ -157,7 +157,7 @@ def _key_id(public: bytes) -> str:
 
 def test_securesystemslib_accepts_ours() -> None:
     envelope = securesystemslib.dsse.Envelope.from_dict(json.loads(seal(PAYLOAD, KEYS[:2])))
-    keys = [second_opinion_key(public) for public in PUBLIC]
+    keys: list[securesystemslib.signer.Key] = [second_opinion_key(public) for public in PUBLIC]
     assert len(envelope.verify(keys, 2)) == 2
     assert envelope.payload == PAYLOAD
     with pytest.raises(securesystemslib.exceptions.VerificationError):
