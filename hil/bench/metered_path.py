@@ -175,7 +175,7 @@ class MeteredPath:
             self.namespace(DPU),
         )
         # A tag that is kept beside the frame is not in the interface's byte counter; in the frame it is.
-        tags = ["rxvlan", "off", "txvlan", "off"]
+        tags = ["rxvlan", "off", "txvlan", "off", "tx-vlan-stag-hw-insert", "off", "rx-vlan-stag-hw-parse", "off"]
         ends = ((place, interface), (DPU, port))
         for where, name in ends:
             settings = list(tags)
