@@ -33,6 +33,20 @@ EXACT_BELOW = 2**53
 MAX_COUNTER = 2**64
 """Kernel counters have 64 bits; a claim beyond cannot be one."""
 
+COARSEST = 1_000_000
+"""A claim known to no better than this claims nothing: `1e+19` would agree with whatever passed. Six digits, as ``%g``
+prints them, stay within up to 1 TB; all that Go leaves out are zeros, so many of them one time in ten million."""
+
+LATEST_BOOT_S = 2**63
+"""Beyond any clock; arithmetic on what lies further out overflows."""
+
+MAX_LINES, MAX_LINES_PER_INTERFACE = 100, 8
+"""node_exporter prints four lines an interface. Each costs the parser some 100 us: a host must not be able to keep the
+controller busy with reading."""
+
+MAX_LINE_BYTES = 4_096
+"""A line of node_exporter's is some 60 bytes long."""
+
 _BOOT_TIME = "node_boot_time_seconds"
 _DIRECTIONS = {"transmit": Direction.EGRESS, "receive": Direction.INGRESS}
 # Only lines that can matter reach the parser: the rest of a node's text is a thousand lines a second for nothing.
@@ -73,10 +87,11 @@ def parse_claim(body: bytes, interfaces: Collection[str]) -> HostClaim:
 
     1. The text must be UTF-8 and end its last line: a cut line would be a smaller number.
     2. Read each line of interest with the standard parser, and its digits as a decimal.
-    3. A counter that stands there twice with different values, or is not a counter's value, is malformed.
+    3. A counter that stands there twice with different values, or is not a counter's value, or is known only to more
+       than :data:`COARSEST`, is malformed.
 
     Raises:
-        ClaimError: the body is not such a text at all.
+        ClaimError: the body is not such a text at all, or says more about its interfaces than there is to say.
     """
     try:
         body.decode()
@@ -90,7 +105,7 @@ def parse_claim(body: bytes, interfaces: Collection[str]) -> HostClaim:
     boot_times: set[Decimal | None] = set()
     for name, labels, value in _samples(body, interfaces):
         if name == _BOOT_TIME:
-            boot_times.add(value)
+            boot_times.add(value if value is not None and 0 <= value < LATEST_BOOT_S else None)
             continue
         match = _COUNTER.fullmatch(name)
         device = labels.get("device")
@@ -118,10 +133,17 @@ def _samples(body: bytes, interfaces: Collection[str]) -> Iterator[tuple[str, Ma
     # A name stands in its label as it is, unless it holds a quote or a backslash.
     quoted = tuple(f'"{name}"' for name in interfaces)
     plain = not any('"' in name or "\\" in name for name in interfaces)
+    taken, allowed = 0, MAX_LINES + MAX_LINES_PER_INTERFACE * len(interfaces)
     for match in _LINES.finditer(body):
         line = match[0].decode()
         if plain and _BOOT_TIME not in line and not any(name in line for name in quoted):
             continue
+        taken += 1
+        if taken > allowed or len(match[0]) > MAX_LINE_BYTES:
+            raise ClaimError(
+                f"the scrape has more than {allowed} lines about the interfaces asked for, or one of more than "
+                f"{MAX_LINE_BYTES} bytes: no exporter prints such; it was not read further"
+            )
         try:
             families = list(text_string_to_metric_families(line + "\n"))
         except (ValueError, KeyError, IndexError):
@@ -159,13 +181,14 @@ def _counter(value: Decimal | None) -> Counter | Missing:
     """The integers that a printed value may stand for."""
     if value is None or not 0 <= value < MAX_COUNTER or value != value.to_integral_value():
         return Missing.MALFORMED
-    exponent = value.as_tuple().exponent
+    # Zero is zero, whatever exponent is printed after it.
+    exponent = value.as_tuple().exponent if value else 0
     # Half of a unit of the last printed digit, rounded up; 0 if the units are printed.
     printed = 10**exponent // 2 if isinstance(exponent, int) and exponent > 0 else 0
     binary = math.ceil(math.ulp(float(value)) / 2) if value >= EXACT_BELOW else 0
     half = max(printed, binary)
     low, high = max(int(value) - half, 0), min(int(value) + half, MAX_COUNTER - 1)
-    return Counter(low, high - low)
+    return Counter(low, high - low) if high - low <= COARSEST else Missing.MALFORMED
 
 
 @dataclass(slots=True)

@@ -7,7 +7,8 @@ Rules:
 3. The frame numbered one above the last carries the SHA-256 of the last one's signed bytes; frame 1 carries none.
 4. A number passed over is frames that never came. The frame is still the agent's word and is kept; the hole is said.
    The agent declares what it dropped (``Frame.losses``) in a signed frame; that frame may come later.
-5. A number not above the last is a repetition. The journal knows the bytes it has under that number and decides.
+5. A number above 2^62 is none: the journal could not hold it, or nothing after it.
+6. A number not above the last is a repetition. The journal knows the bytes it has under that number and decides.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from controller.collect.attempts import Look, LookFailed, Reason
 from protos.signing import SignatureRejected, SigningDomain, verify
 from protos.v1 import frame_pb2
 from protos.wire import WireError, parse_signed_frame
+
+MAX_SEQUENCE = 2**62
+"""Far above what counting reaches, and what the journal can still number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,14 @@ class FrameChain:
                 Look.FRAMES,
                 Reason.BROKEN_CHAIN,
                 f"agent {self._agent} sent a frame that names {frame.agent!r}; it was not accepted.",
+                evidence=raw,
+            )
+        if frame.sequence > MAX_SEQUENCE:
+            raise LookFailed(
+                Look.FRAMES,
+                Reason.MALFORMED,
+                f"agent {self._agent} sent a frame numbered {frame.sequence}, which no agent reaches by counting; "
+                "it was not accepted. Look into the agent.",
                 evidence=raw,
             )
         if frame.sequence <= self.last_sequence:

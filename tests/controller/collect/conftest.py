@@ -83,7 +83,7 @@ class AgentDouble:
             sequence = self.last_sequence + 1 + skip
             skip = 0
             now = self.monotonic_ns()
-            counted = reading_pb2.Counters(bytes=1000 * sequence, packets=sequence)
+            counted = reading_pb2.Counters(bytes=1000 * sequence % 2**64, packets=sequence)
             port = reading_pb2.PortReading(
                 port="p0",
                 role=reading_pb2.PORT_ROLE_UPLINK,

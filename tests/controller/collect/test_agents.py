@@ -288,6 +288,18 @@ def test_numbers_passed_over_are_said_and_collection_goes_on(surroundings: Surro
     assert "frames 4 to 7 never came" in attempt["text"]
 
 
+def test_a_number_that_no_agent_reaches_is_refused_and_does_not_end_the_run(
+    surroundings: Surroundings, agent: AgentDouble
+) -> None:
+    """The journal cannot hold it: were it tried, every collector whose entries wait beside it would fail too."""
+    surroundings.enrol(agent)
+    agent.make_frames(3)
+    agent.make_frames(1, skip=2**63)
+    asyncio.run(_collect(surroundings, agent, lambda: Reason.MALFORMED.value in _reasons(surroundings)))
+    assert surroundings.frames() == agent.frames[:3]
+    assert base64.b64decode(surroundings.attempts()[0]["evidence_base64"]) == agent.frames[3]
+
+
 def test_an_agent_that_is_not_there(surroundings: Surroundings, agent: AgentDouble) -> None:
     surroundings.enrol(agent)
     agent.port = 9  # discard: nothing listens there
