@@ -16,11 +16,13 @@ from controller.crosscheck.laws import Sides
 from controller.crosscheck.observed import Observed
 from controller.crosscheck.quantity import Combination, Quantity
 from controller.crosscheck.wording import at_least
-from protos.reading import Framing
+from protos.reading import Framing, Observer
 
 
 def plausible(one: Observed, largest_frame: int, from_ns: int, to_ns: int) -> Observed:
     """Return the observer, or, if its bytes and packets cannot belong together, one that proves nothing and says so.
+
+    The host's bytes are a claim and stay one: only its packets are left aside.
 
     Args:
         one: the observer; without packets nothing can be said.
@@ -46,6 +48,12 @@ def plausible(one: Observed, largest_frame: int, from_ns: int, to_ns: int) -> Ob
     else:
         problem = (
             f"its bytes rose by at least {at_least(too_many.gap if too_many else 0)} more than its packets can carry"
+        )
+    if one.observer is Observer.HOST:
+        # A claimant is taken at its word (bounds.md 3): its bytes stand as the claim that laws test. Else a host could
+        # buy itself out of every law by claiming packets that do not go with its bytes.
+        return replace(
+            one, packets=None, problems=(*one.problems, f"{problem}: the claim's bytes are tested all the same")
         )
     problem += ": a counter that jumped, or that belongs to another port"
     nothing = Account((), one.counted.line)

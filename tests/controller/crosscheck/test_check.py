@@ -70,6 +70,18 @@ def test_a_host_that_reports_a_hundredth_is_named_with_the_bytes_missing() -> No
     assert result.links[0].verdict is Verdict.VIOLATION
 
 
+def test_a_host_cannot_buy_itself_out_with_packets_that_do_not_go_with_its_bytes() -> None:
+    truth = steady(T0 + 10 * S, T0 + 40 * S, 2_000_000, frame=1_000)
+    # Bytes scaled down, packets not: ten bytes a frame, which no frame has.
+    said = everywhere(truth) | {Observer.HOST: truth.scaled(0.01)}
+    result = crosscheck(site(link(said, start=START, end=END), period=PERIOD))
+    (finding,) = result.findings
+    assert finding.kind is FindingKind.HOST_UNDER_REPORTS
+    assert finding.certain
+    assert finding.bytes_at_least == 59_400_000
+    assert result.verdict is Verdict.VIOLATION
+
+
 def test_a_host_that_claims_to_have_received_too_much_is_named() -> None:
     truth = steady(T0 + 10 * S, T0 + 40 * S, 1_000_000)
     said = everywhere(truth) | {Observer.HOST: truth.scaled(1.5)}
