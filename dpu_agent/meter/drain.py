@@ -20,7 +20,6 @@ from dpu_agent.meter.layout import (
     LANE_INDEX,
     LANE_WORDS,
     SLOT_AFTER,
-    SLOT_BEFORE,
     SLOT_WORDS,
     TOTALS_WORDS,
     Shape,
@@ -110,7 +109,7 @@ def drain(shape: Shape, lanes: Words, ring: Words, mark: Mark, now_ns: int) -> D
     end = max(mark.bucket, (now_ns - SETTLED_NS) // shape.width_ns)
     now, guard = now_ns // shape.width_ns, max(1, GUARD_NS // shape.width_ns)
     behind = max(1, BEHIND_NS // shape.width_ns)
-    placed: dict[int, Totals] = {}
+    placed: dict[int, list[int]] = {}
     parts: list[UnplacedPart] = []
     after = []
     for cpu, lane in enumerate(mark.lanes):
@@ -128,45 +127,58 @@ def drain(shape: Shape, lanes: Words, ring: Words, mark: Mark, now_ns: int) -> D
             # The next frame may be writing over the slots whose turn it is now.
             if (slot[0] - now) % shape.slots >= guard:
                 found.take(slot)
-        for index, moved in found.placed:
-            placed[index] = placed[index] + moved if index in placed else moved
+        for index, raw, wire, segments in found.placed:
+            if (sums := placed.get(index)) is None:
+                placed[index] = [raw, wire, segments]
+            else:
+                sums[0] += raw
+                sums[1] += wire
+                sums[2] += segments
         parts += found.parts
         after.append(LaneMark(found.index, found.totals))
     unplaced = tuple(_joined(parts))
     return Drained(
         start=mark,
         end=Mark(end, tuple(after)),
-        buckets=tuple(Bucket(index, placed[index]) for index in sorted(placed)),
+        buckets=tuple(Bucket(index, Totals(*placed[index])) for index in sorted(placed)),
         unplaced=unplaced,
         lost=sum(max(0, part.end - max(part.first, mark.bucket)) for part in unplaced),
     )
 
 
 class _Lane:
-    """Follows one lane's slots from its mark."""
+    """Follows one lane's slots from its mark; in plain numbers, since a busy second has a thousand of them a CPU."""
 
     def __init__(self, mark: LaneMark, from_bucket: int, earliest: int) -> None:
-        self.index, self.totals = mark.index, mark.totals
-        self.placed: list[tuple[int, Totals]] = []
+        self.index = mark.index
+        self._at = (mark.totals.raw_bytes, mark.totals.wire_bytes, mark.totals.segments)
+        self.placed: list[tuple[int, int, int, int]] = []
         self.parts: list[UnplacedPart] = []
         self._from, self._earliest = from_bucket, earliest
 
+    @property
+    def totals(self) -> Totals:
+        """Up to the last slot taken."""
+        return Totals(*self._at)
+
     def take(self, slot: Sequence[int]) -> None:
         """Follow on to ``slot``: its index, the totals before its bucket and after."""
-        index, before, after = slot[0], Totals(*slot[SLOT_BEFORE:SLOT_AFTER]), Totals(*slot[SLOT_AFTER:])
-        if after.segments <= self.totals.segments:
+        index, raw_before, wire_before, before, raw, wire, segments = slot
+        raw_at, wire_at, at = self._at
+        if segments <= at:
             return
-        if before.segments > self.totals.segments:
+        if before > at:
             # A CPU counts in the order of time: not before the last bucket known, and before this one.
             first = max(self.index, min(self._earliest, index - 1))
-            self.parts.append(UnplacedPart(first, index, before - self.totals))
-            self.totals = before
-        moved = after - self.totals
+            missed = Totals(raw_before - raw_at, wire_before - wire_at, before - at)
+            self.parts.append(UnplacedPart(first, index, missed))
+            raw_at, wire_at, at = raw_before, wire_before, before
         if index < self._from:
+            moved = Totals(raw - raw_at, wire - wire_at, segments - at)
             self.parts.append(UnplacedPart(index, index + 1, moved))
         else:
-            self.placed.append((index, moved))
-        self.index, self.totals = index, after
+            self.placed.append((index, raw - raw_at, wire - wire_at, segments - at))
+        self.index, self._at = index, (raw, wire, segments)
 
 
 def _slots(ring: Words, slots: int, first: int, end: int) -> Iterator[Sequence[int]]:

@@ -64,7 +64,7 @@ def message(
         port=port,
         since_ns=marks.since_ns + offset_ns,
         epoch=marks.epoch,
-        epoch_reason=marks.epoch_reason,
+        epoch_reason=marks.epoch_reason if counts.full or gaps else "",
         width_ns=marks.width_ns,
         bucket_zero_ns=offset_ns,
         first_bucket=first,

@@ -1,0 +1,136 @@
+"""Figures of the whole agent with its meters: frame sizes, share of a core and memory, idle and under load."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+
+from controller.pki import Role, create_ca, issue_certificate
+from dpu_agent.config import SpoolLimits
+from dpu_agent.disk import Disk
+from dpu_agent.frames import losses_in
+from dpu_agent.home import SPOOL
+from dpu_agent.spool import Spool
+from hil.bench.figure import Figure
+from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_PORT, UPLINK, MeteredPath
+from protos.wire import meter_reading, parse_signed_frame
+
+_MEASURED_S = 8
+_INFERENCE_BYTES_PER_S = 30_000
+"""What a node serving one model sends, as the report beside the project measures it."""
+
+
+def agent_figures() -> Iterator[Figure]:
+    """Run the real agent on a path: idle, then a trickle as of inference, then saturated."""
+    with MeteredPath(mtu=1500) as path:
+        process = _start(path)
+        try:
+            time.sleep(3)
+            idle = _measure(process.pid, [])
+            inference = _measure(process.pid, _sender(path, ["--rate", f"{_INFERENCE_BYTES_PER_S}B/s"]))
+            loaded = _measure(process.pid, _sender(path, []))
+            resident = _resident(process.pid)
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
+        sizes = _sizes(path, [idle[1], inference[1], loaded[1]])
+    names = (("idle", 400), ("inference", 1_000), ("saturated", 6_000))
+    for (name, goal), (whole, meters, rate) in zip(names, sizes, strict=True):
+        said = f"median signed frame, one port pair, one second; {rate / 1e6:.3f} MB/s; meters' part {meters} B"
+        yield Figure(f"meter.frame_size.{name}", whole, "B", goal, note=said)
+    cores = os.cpu_count() or 1
+    yield Figure(
+        "meter.agent_cpu.idle", round(idle[0] * 100, 2), "% of a core", 2, note=f"{_MEASURED_S} s, {cores} cores"
+    )
+    yield Figure(
+        "meter.agent_cpu.saturated",
+        round(loaded[0] * 100, 2),
+        "% of a core",
+        2,
+        note="while the path carries all it can",
+    )
+    yield Figure("meter.agent_resident", round(resident / 1e6, 1), "MB", 80, note="VmRSS after the load, ring mapped")
+
+
+def _start(path: MeteredPath) -> subprocess.Popen[str]:
+    folder = path.folder / "agent"
+    folder.mkdir()
+    authority = create_ca("bench")
+    own = issue_certificate(authority, Role.AGENT, "dpu0", "127.0.0.1")
+    (folder / "ca.pem").write_bytes(authority.certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "agent.pem").write_bytes(own.certificate_pem)
+    (folder / "agent.key").write_bytes(own.key_pem)
+    (folder / "agent.key").chmod(0o600)
+    config = {
+        "agent": "dpu0",
+        "listen": "127.0.0.1:7443",
+        "ca": "ca.pem",
+        "certificate": "agent.pem",
+        "key": "agent.key",
+        "state_directory": "state",
+        "ports": [{"name": HOST_PORT, "role": "host_port"}, {"name": UPLINK, "role": "uplink"}],
+    }
+    (folder / "agent.json").write_text(json.dumps(config), encoding="utf-8")
+    return path.start(DPU, [sys.executable, "-m", "dpu_agent.cli", "run", "--config", str(folder / "agent.json")])
+
+
+def _sender(path: MeteredPath, options: list[str]) -> list[subprocess.Popen[str]]:
+    module = [sys.executable, "-m", "hil.traffic.transfer"]
+    size = "100GB" if not options else "100MB"
+    receiver = path.start(FAR, [*module, "receive", "--listen", f"{FAR_ADDRESS}:9000", "--within", "100s"])
+    return [receiver, path.start(HOST, [*module, "send", "--target", f"{FAR_ADDRESS}:9000", "--bytes", size, *options])]
+
+
+def _measure(pid: int, traffic: list[subprocess.Popen[str]]) -> tuple[float, tuple[int, int]]:
+    """Return the agent's share of a core while ``traffic`` runs, and the span of monotonic time."""
+    time.sleep(1)
+    begin, before = time.monotonic_ns(), _cpu_s(pid)
+    time.sleep(_MEASURED_S)
+    end, after = time.monotonic_ns(), _cpu_s(pid)
+    for process in traffic:
+        process.kill()
+        process.communicate()
+    return (after - before) / ((end - begin) / 1e9), (begin, end)
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident(pid: int) -> int:
+    line = next(
+        x for x in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines() if x.startswith("VmRSS")
+    )
+    return int(line.split()[1]) * 1024
+
+
+def _sizes(path: MeteredPath, spans: list[tuple[int, int]]) -> list[tuple[int, int, float]]:
+    """Return, for each span, the median frame, its meters' part, and the mean rate of the host port."""
+    spool, _ = Spool.open(
+        Disk(),
+        path.folder / "agent" / "state" / SPOOL,
+        max_bytes=SpoolLimits().max_bytes,
+        acknowledged=0,
+        losses_in=losses_in,
+    )
+    stored = [signed for _, signed in spool.read_after(0, 1_000)]
+    spool.close()
+    found = []
+    for begin, end in spans:
+        sizes, parts, moved = [], [], 0
+        for signed in stored:
+            frame = parse_signed_frame(signed)[1]
+            if begin + 10**9 < frame.clock.monotonic_ns <= end:
+                sizes.append(len(signed))
+                parts.append(sum(len(meter.SerializeToString()) for meter in frame.meters))
+                moved += next(meter_reading(m).moved.wire_bytes for m in frame.meters if m.port == HOST_PORT)
+        found.append((sorted(sizes)[len(sizes) // 2], sorted(parts)[len(parts) // 2], moved / len(sizes)))
+    return found
