@@ -7,6 +7,8 @@ from controller.crosscheck.model import Finding, FindingKind, Period, PortEviden
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.wording import at_least
 
+_STATES = {True: "is up", False: "is down now", None: "may be up"}
+
 
 def weigh_port(evidence: PortEvidence, period: Period) -> PortResult:
     """Return what a port moved in the period, both directions together."""
@@ -21,8 +23,9 @@ def undeclared(result: PortResult) -> Finding | None:
     """Return the finding about an undeclared port, None if it is declared or certainly idle.
 
     1. Bytes that certainly passed are an undeclared path, whatever the port's state is now.
-    2. A port that is up, or of unknown state with bytes possible, is not shown to be idle: not certain.
-    3. A port that is down and shows no bytes is a socket in the wall.
+    2. A port that is up, or with bytes possible, is not shown to be idle: not certain. That it is down now says nothing
+       of the time before: what appeared with bytes on it, or was reset, may have moved them.
+    3. A port that is down and certainly moved nothing is a socket in the wall.
     """
     if result.declared:
         return None
@@ -30,9 +33,11 @@ def undeclared(result: PortResult) -> Finding | None:
     if result.lower_bytes > 0:
         text = f"{where} and certainly moved at least {at_least(result.lower_bytes)}: an undeclared path"
         certain = True
-    elif result.operational or (result.operational is None and result.upper_bytes != 0):
-        state = "is up" if result.operational else "may be up"
+    elif result.operational or result.upper_bytes != 0:
+        state = _STATES[result.operational]
         text = f"{where} and {state}; no bytes are certain in the period"
+        if result.upper_bytes != 0:
+            text += ", nor that there were none: readings before and after it, of one counter epoch, would decide it"
         certain = False
     else:
         return None

@@ -223,6 +223,8 @@ def test_undeclared_ports() -> None:
     assert verdict(port(*idle, operational=None)) == (Verdict.COMPLIANT, [])
     # A port of which nothing is known is not shown to be idle.
     assert verdict(port(operational=None)) == (Verdict.INCONCLUSIVE, [False])
+    # A cable that moved its bytes before anyone looked at its port, and was pulled: down, with bytes on it, since when?
+    assert verdict(port((10, 25_000_000), (70, 25_000_000), operational=False)) == (Verdict.INCONCLUSIVE, [False])
 
 
 def test_an_unchecked_inventory_leaves_everything_open() -> None:
