@@ -80,14 +80,16 @@ def _undeclared(operation: Operation) -> Period:
     cable = operation.rig.add_cable("node2")
     time.sleep(_NOTICED)
     generators = phases.second_cable("node2", cable.near.port, _SECONDS, rate=_CABLE_RATE)
-    return phases.play(operation, generators)
+    return phases.play(operation, generators, edge_s=_BARE_EDGE_S)
 
 
 # Counters that jump back to the truth belong to no phase's period.
 _SETTLE = 6.0
-# A new port is in the switch's table within its refresh period, and in the collector's list at the next discovery
-# (every 10 s); its bytes are known to the byte from then on, and as a lower bound before.
-_NOTICED = 15.0
+# A new port is in the switch's table within its refresh period (3 s), and in the collector's list at the next discovery
+# (every 10 s). It is known to the byte once it was read so late that the reading cannot be older than the period: after
+# the declared refresh period (3.5 s) and a poll. The traffic begins after both.
+_NOTICED = 10.0
+_BARE_EDGE_S = 5.0
 
 
 def the_phases(undeclared_port: str, switch: str) -> list[Phase]:
