@@ -148,6 +148,9 @@ class RigFile(_Strict):
     switch: Switch = Switch()
     front_end: FrontEnd | None = None
     undeclared_cables: list[Cable] = []
+    lldp: bool = (
+        False  # lldpd on switch and DPUs: frames of their own on the data ports, so off where bytes are counted
+    )
     exporter: NodeExporter = NodeExporter()
     agents: Agents = Agents()
     site: Site = Site()

@@ -1,7 +1,7 @@
 """The daemons of each machine and what they are told: files on the machine's disk, written before it boots.
 
 host     prometheus-node-exporter on the management address, with the collectors a claim needs and no others
-dpu      sshd on the management address: the site's deploy key only, its own host key, no PAM
+dpu      sshd on the management address: the site's deploy key only, its own host key, no PAM; lldpd if the rig has it
 switch   snmpd: SNMPv3 authPriv (SHA-256, AES-128), read only, restricted to the tables a switch port check needs
 """
 
@@ -20,8 +20,11 @@ from hil.machine import PROJECT, Machine
 from hil.plan import Plan, Role
 from hil.rigfile import RigFile
 
-EXPORTER, SSHD, SNMPD, LYING_PROXY = "node-exporter", "sshd", "snmpd", "lying-proxy"
+EXPORTER, SSHD, SNMPD, LLDPD, LYING_PROXY = "node-exporter", "sshd", "snmpd", "lldpd", "lying-proxy"
 SNMP_PORT, SSH_PORT = 161, 22
+_AGENTX = "/run/agentx"
+LLDP_INTERVAL_S = 5
+"""From one frame of a port to its next; 30 is usual, and a rig does not live that long."""
 _TRUE_EXPORTER = "127.0.0.1:19100"  # where the exporter listens while a lying proxy stands at its address
 
 # What may be read: system, interfaces, ifMIB (the counters), snmpFrameworkMIB (engine boots and time), LLDP-MIB.
@@ -125,6 +128,9 @@ def set_up_switch(machine: Machine, rig_file: RigFile, plan: Plan, secret: SnmpS
         "include_ifmib_iface_prefix eth mgmt",  # ports; a switch's table does not list its Linux bridge
         "dontLogTCPWrappersConnects yes",
     ]
+    if rig_file.lldp:
+        lines += ["master agentx", f"agentXSocket unix:{_AGENTX}"]
+        set_up_lldpd(machine, "eth*", "-x", "-X", _AGENTX)
     folder = machine.disk / "etc" / "snmp"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "snmpd.conf").write_text("\n".join(lines) + "\n", encoding="ascii")
@@ -139,6 +145,17 @@ def set_up_switch(machine: Machine, rig_file: RigFile, plan: Plan, secret: SnmpS
         ["/usr/sbin/snmpd", "-f", "-Lo", "-I", "-smux,mteTrigger,mteTriggerConf"],
         env={"MIBS": "", "SNMPCONFPATH": "/etc/snmp:/var/lib/snmp", "SNMP_PERSISTENT_DIR": "/var/lib/snmp"},
     )
+
+
+def set_up_lldpd(machine: Machine, interfaces: str, *options: str) -> None:
+    """Let lldpd introduce the machine on ``interfaces``, under its host name."""
+    folder = machine.disk / "etc" / "lldpd.d"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "rig.conf").write_text(f"configure lldp tx-interval {LLDP_INTERVAL_S}\n", encoding="ascii")
+    argv = ["/usr/sbin/lldpd", "-d", "-u", "/run/lldpd.socket", "-O", "/etc/lldpd.d/rig.conf", "-I", interfaces]
+    # Its unprivileged half lives in a folder that the machine's fresh /run does not have.
+    start = ["/bin/sh", "-c", 'mkdir -p /run/lldpd && exec "$@"', "lldpd", *argv, *options]
+    machine.define_service(LLDPD, start)
 
 
 def client_configuration(rig_file: RigFile, secret: SnmpSecret) -> str:
@@ -181,6 +198,8 @@ def set_up(machine: Machine, rig_file: RigFile, plan: Plan, made: Secrets) -> No
         set_up_host(machine, rig_file)
     elif role is Role.DPU:
         set_up_dpu(machine, made.host_keys[machine.name], made.deploy_key)
+        if rig_file.lldp:
+            set_up_lldpd(machine, "p0")
     elif role is Role.SWITCH:
         set_up_switch(machine, rig_file, plan, made.snmp)
 
