@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from controller.crosscheck.coverage import gaps
 from controller.crosscheck.exact import Ints, merged, within
 from controller.crosscheck.laws import Sides
 from controller.crosscheck.observed import Observed
@@ -23,7 +24,7 @@ from controller.crosscheck.quantity import Edge, Quantity, bounds
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """Where a law could be tested: stretches with both sides known, and what could hide in all of them together.
+    """Where a law could be tested: stretches with both sides known, and what could hide in them and between them.
 
     ``hidden`` is None where nothing bounds it.
     """
@@ -43,6 +44,8 @@ def tested(concrete: Sides, seen: tuple[Observed, Observed], from_ns: int, to_ns
     1. Both observers have begun, and neither has ended.
     2. A counter restart without a line rate ends a stretch: what X lost there, or Y had to spare, nobody knows.
     3. Each stretch hides at most what the test over it would not have noticed.
+    4. Where X was counting and the law was not tested, all that X can have counted may be missing. What X lost at its
+       own restart no law can tell; that is the coverage's to count.
     """
     first = max((one.counted.first_latest for one in seen if one.counted.first_latest is not None), default=to_ns)
     last = min((one.counted.last_earliest for one in seen if one.counted.last_earliest is not None), default=from_ns)
@@ -50,9 +53,14 @@ def tested(concrete: Sides, seen: tuple[Observed, Observed], from_ns: int, to_ns
     if start >= end:
         return Tested((), None)
     stretches = _stretches(concrete, start, end)
+    left = seen[0].counted
+    begun = start if left.first_latest is None else max(from_ns, left.first_latest)
+    ended = end if left.last_earliest is None else min(to_ns, left.last_earliest)
     parts = [_hidden(concrete, *stretch) for stretch in stretches]
+    untested = [bounds(concrete.left, *gap)[1] for gap in gaps(stretches, begun, ended)]
+    parts += [most for most in untested if most is not None]
     known = [part for part in parts if part is not None]
-    return Tested(stretches, sum(known) if parts and len(known) == len(parts) else None)
+    return Tested(stretches, sum(known) if stretches and len(known) == len(parts) else None)
 
 
 def _stretches(concrete: Sides, start: int, end: int) -> tuple[tuple[int, int], ...]:

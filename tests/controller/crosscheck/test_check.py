@@ -199,6 +199,25 @@ def test_a_restart_in_the_period_is_a_finding_with_its_reason_and_bounds_what_it
     assert one.verdict is Verdict.COMPLIANT
 
 
+def test_what_passes_while_a_host_restarts_its_counter_is_in_the_bound_of_what_it_can_have_hidden() -> None:
+    quiet = steady(T0, T0 + 60 * S, 50_000)
+    burst = Truth(tuple(sorted([*quiet.frames, *((T0 + 31 * S + index * 50_000, 1_000) for index in range(8_000))])))
+    often = Poller(interval=100 * MS)
+    pollers = {
+        Observer.HOST: Poller(resets=(T0 + 31 * S,), proven_starts=False),
+        Observer.DPU_HOST_PORT: often,
+        Observer.DPU_UPLINK: often,
+    }
+    evidence = link(everywhere(burst) | {Observer.HOST: quiet}, pollers=pollers, start=START, end=END)
+    said = evidence.tracks[Observer.HOST]
+    silent = replace(said, readings=tuple(r for r in said.readings if not T0 + 30 * S < r.latest_ns < T0 + 32 * S))
+    result = crosscheck(site(replace(evidence, tracks={**evidence.tracks, Observer.HOST: silent}), period=PERIOD))
+    law = next(law for law in result.links[0].laws if law.law == "dpu.host_port <= host")
+    assert law.holds is Holds.YES, "it was tested over most of the period"
+    assert law.hidden_bytes_bound is not None
+    assert law.hidden_bytes_bound >= 8_000_000
+
+
 def test_undeclared_ports() -> None:
     def port(*readings: tuple[int, int], operational: bool | None = True, declared: bool = False) -> PortEvidence:
         said = tuple(Reading(T0 + at * S, T0 + at * S, count) for at, count in readings)
