@@ -133,6 +133,38 @@ def poll(  # noqa: PLR0917  typer reads options from the signature
         raise typer.Exit(NOTHING_READ)
 
 
+@app.command()
+def calibrate(  # noqa: PLR0917  as above
+    name: Annotated[str, typer.Argument(metavar="SWITCH", help="A switch of the site file.")],
+    port: Annotated[str, typer.Option("--port", metavar="PORT", help="A port on which nothing else passes.")],
+    site_file: SiteFile = SITE_FILE,
+    frames: Annotated[int, typer.Option("--frames", metavar="K", min=1, help="How many frames will be sent.")] = 10_000,
+    length: Annotated[
+        int, typer.Option("--length", metavar="BYTES", min=60, help="Of each frame, without check sequence.")
+    ] = 1_000,
+    wait: Annotated[str, typer.Option("--wait", metavar="DURATION", help="For the frames to be counted.")] = "2m",
+) -> None:
+    """Learn which bytes of a frame a switch counts: send K frames of known length when it says so, through one port.
+
+    In either direction; from the rig, or from a machine on a quiet cable. The octets counted a frame name the framing,
+    which is compared with the site file's. Exit code 0: as declared; 1: another framing; 3: nothing could be learnt.
+    """
+    from controller.switchcalibration import learn  # noqa: PLC0415  see above
+    from controller.switchpoll import named  # noqa: PLC0415
+
+    target = named(site_file, name)
+    found = learn(target, port, frames=frames, frame_bytes=length, wait_ns=_duration("--wait", wait), say=_say)
+    if found is None:
+        raise typer.Exit(NOTHING_READ)
+    typer.echo(
+        f"{name} counts {found.framing.value}: {float(found.octets_per_frame):.3f} octets for each of {found.frames} "
+        f"frames of {found.frame_bytes} bytes ({found.direction.value} of the node)"
+    )
+    if found.framing is not target.device.framing:
+        _say(f"the site file declares framing: {target.device.framing.value}; correct it")
+        raise typer.Exit(1)
+
+
 def _duration(option: str, text: str) -> int:
     try:
         length = parse_duration_ns(text)

@@ -20,6 +20,8 @@ from pysnmp.proto.api import v2c
 from pysnmp.proto.mpmod.rfc3412 import SNMPv3Message
 from pysnmp.proto.secmod.rfc3414.service import UsmSecurityParameters
 
+from controller.switchcalibration import learn
+from controller.switchpoll import Target
 from protos.reading import Direction, Framing, Missing
 from switch.channel import AgentChannel
 from switch.continuity import EpochReason
@@ -454,6 +456,21 @@ def test_a_stopped_agent_is_a_timeout_and_collection_recovers_by_itself(ready: A
     before, stopped, after = run(ready, story, timing=Timing(timeout_ns=S // 2, attempts=2, deadline_ns=5 * S))
     assert {fault.reason for fault in stopped.faults} == {Missing.TIMEOUT}
     assert len(judge([before.samples[0], after.samples[0]]).epochs) == 1
+
+
+def test_the_framing_of_snmpd_is_learnt_from_frames_of_known_length(ready: Any) -> None:
+    target = Target("sw1", Endpoint("127.0.0.1"), USER, Device(REFRESH_NS, Framing.L2_WITHOUT_FCS))
+    told: list[str] = []
+
+    def say(text: str) -> None:
+        told.append(text)
+        if text.startswith("send"):
+            send_frames(ready, "eth2", 1_000, 1_000)
+
+    with ready.inside():
+        found = learn(target, "eth2", frames=1_000, frame_bytes=1_000, wait_ns=20 * S, say=say)
+    assert found is not None, told
+    assert (found.framing, found.direction, found.octets) == (Framing.L2_WITHOUT_FCS, Direction.EGRESS, 1_000_000)
 
 
 # The tests below change the daemon; each leaves it running.
