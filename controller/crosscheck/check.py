@@ -97,6 +97,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
         *(finding for one in in_order for finding in one.accusations),
         *found,
         *evidence.about_switches,
+        *evidence.about_meters,
         *gap_findings(gap for one in in_order for gap in one.gaps),
         *merged_resets(finding for one in in_order for finding in one.resets),
     ]

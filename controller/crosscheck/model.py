@@ -53,6 +53,8 @@ class FindingKind(enum.Enum):
     MISCABLED_LINK = "miscabled-link"
     UNDECLARED_NEIGHBOUR = "undeclared-neighbour"
     LINK_FLAP = "link-flap"
+    HOOK_BYPASSED = "hook-bypassed"
+    OFFLOADED_TRAFFIC_UNMETERED = "offloaded-traffic-unmetered"
 
 
 # ---------------------------------------------------------------- what goes in
@@ -215,7 +217,7 @@ class SiteEvidence:
     """Everything one cross-check looks at.
 
     ``about_switches`` are findings made where polls become readings: they are about a switch and its wiring, and need
-    no law to be seen.
+    no law to be seen. ``about_meters`` are what the agents found in the way of their own meters.
     """
 
     site: str
@@ -226,6 +228,7 @@ class SiteEvidence:
     inventory_checked: bool
     known_weights: tuple[KnownWeight, ...] = ()
     about_switches: tuple[Finding, ...] = ()
+    about_meters: tuple[Finding, ...] = ()
 
 
 # ---------------------------------------------------------------- what comes out

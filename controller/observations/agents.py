@@ -15,6 +15,7 @@ from controller.crosscheck.model import Period
 from controller.errors import EvidenceError
 from controller.journal import Entry, Journal, Kind
 from controller.observations.around import entries_from_before
+from controller.observations.meters import MeterFindings
 from controller.observations.series import Note, Series, summed
 from protos.reading import Direction, Observer
 from protos.v1 import frame_pb2
@@ -46,9 +47,15 @@ class _Look:
 
 
 def read_agent(
-    journal: Journal, agent: str, groups: Sequence[PortGroup], period: Period, *, drift_ppm: int
+    journal: Journal,
+    agent: str,
+    groups: Sequence[PortGroup],
+    period: Period,
+    *,
+    drift_ppm: int,
+    meters: MeterFindings | None = None,
 ) -> dict[PortGroup, Series]:
-    """Return an agent's readings around ``period``, a series for each group of ports.
+    """Return an agent's readings around ``period``, a series for each group of ports; ``meters`` hears each frame.
 
     1. From the clock exchanges around it, one clock a boot.
     2. Each frame from a little before the period: each group's ports added up, in one epoch by boot, source and the
@@ -72,6 +79,8 @@ def read_agent(
         if last_sequence is not None and frame.sequence > last_sequence + 1:
             holes.append((range(last_sequence + 1, frame.sequence), last_ns, at_ns))
         last_sequence, last_ns = frame.sequence, at_ns
+        if meters is not None:
+            meters.take(frame, at_ns, entry.recorded_ns)
         look = _Look(frame.clock.boot_id, ports, clock, entry.recorded_ns, at_ns)
         for group, series in found.items():
             _add(series, group, look)

@@ -20,6 +20,7 @@ from controller.errors import EvidenceError
 from controller.journal import Journal, Kind
 from controller.observations.agents import PortGroup, read_agent
 from controller.observations.hosts import read_host
+from controller.observations.meters import MeterFindings
 from controller.observations.runs import runs
 from controller.observations.series import Note, Series, paired
 from controller.observations.silences import Silences
@@ -39,7 +40,8 @@ def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
     """
     switches, about_switches = _switches(journal, site, period)
     order = {link.name: at for at, link in enumerate(site.links)}
-    found = list(_links(journal, site, period, switches))
+    about_meters: list[Finding] = []
+    found = list(_links(journal, site, period, switches, about_meters))
     checked = bool(switches) and all(list_was_checked(record, period) for record in switches.values())
     return SiteEvidence(
         site=site.name,
@@ -50,13 +52,14 @@ def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
         inventory_checked=checked,
         known_weights=tuple(_weights(journal, period)),
         about_switches=about_switches,
+        about_meters=tuple(about_meters),
     )
 
 
 def links(journal: Journal, site: Site, period: Period) -> Iterator[LinkEvidence]:
     """Yield the evidence of each link and direction, one DPU after the other; as :func:`evidence`, in less memory."""
     switches, _ = _switches(journal, site, period)
-    yield from _links(journal, site, period, switches)
+    yield from _links(journal, site, period, switches, [])
 
 
 def _switches(journal: Journal, site: Site, period: Period) -> tuple[dict[str, SwitchRecord], tuple[Finding, ...]]:
@@ -114,14 +117,21 @@ def _paths(site: Site, dpu: Dpu) -> Iterator[_Path]:
 
 
 def _links(
-    journal: Journal, site: Site, period: Period, switches: Mapping[str, SwitchRecord]
+    journal: Journal,
+    site: Site,
+    period: Period,
+    switches: Mapping[str, SwitchRecord],
+    about_meters: list[Finding],
 ) -> Iterator[LinkEvidence]:
+    """Yield the evidence of each link and direction; what agents found in the way of their meters is added."""
     found = runs(journal, period)
     silences = Silences(journal, period, found, longest_gap_ns=site.assumptions.crosscheck.largest_gap_ns)
     for dpu in site.agents():
         paths = list(_paths(site, dpu))
         groups = {group for path in paths for group in (path.uplinks, path.host_ports)}
-        agent = read_agent(journal, dpu.name, sorted(groups, key=str), period, drift_ppm=_drift(site))
+        meters = MeterFindings(dpu.name, dpu.node, period)
+        agent = read_agent(journal, dpu.name, sorted(groups, key=str), period, drift_ppm=_drift(site), meters=meters)
+        about_meters += meters.findings()
         claims = site.node(dpu.node).exporter is not None
         claimed = {path.host_interfaces for path in paths if path.host_interfaces and not path.shares_host_ports}
         host = read_host(journal, dpu.node, claimed, period) if claims else {}

@@ -100,6 +100,18 @@ KINDS: Mapping[FindingKind, KindWords] = {
         "the switch, in when the port's state last changed (ifLastChange)",
         "A cable was unplugged or failed for a moment. What was plugged in meanwhile, no counter tells.",
     ),
+    FindingKind.HOOK_BYPASSED: KindWords(
+        "Something stands in front of a meter",
+        "the DPU's agent, in the kernel's own list of what a received frame meets",
+        "Frames can have been taken before the millisecond meter saw them. The port's totals count them all the same; "
+        "find out who put the program there.",
+    ),
+    FindingKind.OFFLOADED_TRAFFIC_UNMETERED: KindWords(
+        "A port carried more than its meter saw",
+        "the DPU's agent, in the port's own counter against its meter's",
+        "Hardware, or a program before the meter, forwarded frames. The millisecond series of that time is not all "
+        "that passed; the port's totals are.",
+    ),
 }
 
 # The gravest first: this is the order of the headline and of the cards.
@@ -112,6 +124,8 @@ KIND_ORDER: Sequence[FindingKind] = (
     FindingKind.LIMIT_POSSIBLY_EXCEEDED,
     FindingKind.MISCABLED_LINK,
     FindingKind.UNDECLARED_NEIGHBOUR,
+    FindingKind.HOOK_BYPASSED,
+    FindingKind.OFFLOADED_TRAFFIC_UNMETERED,
     FindingKind.COUNTER_STALE,
     FindingKind.LINK_FLAP,
     FindingKind.COVERAGE_GAP,
