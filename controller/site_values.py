@@ -118,9 +118,12 @@ def _address(example: str, *, literal: bool) -> BeforeValidator:
 def _url(value: Any) -> str:
     example = "http://10.250.0.31:9100/metrics"
     text = _text(value, example)
+    if "@" in text:
+        # Not shown: what stands before it is a user and a password.
+        raise wrong("a URL with a user or a password stands here; exporters are read without", f"Write `{example}`")
     try:
         parts = urllib.parse.urlsplit(text)
-        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.username
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         fits = False
     if not fits or any(character.isspace() for character in text):

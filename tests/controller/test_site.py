@@ -349,3 +349,12 @@ def test_a_community_file_is_a_secret_too(place: Path) -> None:
     (place / "rich.yaml").write_text(text)
     with pytest.raises(SeveralSiteFileErrors, match=r"the community of switch leaf2: .*/s/c is missing"):
         load(place / "rich.yaml")
+
+
+@pytest.mark.parametrize("user", ["", "bob"])
+def test_a_password_in_an_exporters_url_is_refused_and_never_shown(tmp_path: Path, user: str) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text(DEMO.read_text().replace("http://10.250.0.31:", f"http://{user}:hunter2@10.250.0.31:"))
+    with pytest.raises(SiteFileError, match="a user or a password stands here") as raised:
+        load(path, secrets=False)
+    assert "hunter2" not in str(raised.value)
