@@ -37,6 +37,8 @@ COMMANDS = {
     "run": "controller.cli_run:app",
     "crosscheck": "controller.cli_crosscheck:app",
     "topology": "controller.topology_cli:app",
+    "report": "controller.cli_report:app",
+    "verify": "controller.cli_verify:app",
     "journal": "controller.cli_journal:app",
 }
 """In the order in which an operator first meets them."""

@@ -6,7 +6,6 @@ import contextlib
 import csv
 import enum
 import io
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -123,7 +122,9 @@ def _print(parts: Sequence[Part], form: Format, output: Path | None, writing: Wr
 
         _tables(parts, Console())
         return
-    text = {Format.TABLE: _table_text, Format.JSON: _json_text, Format.CSV: _csv_text}[form](parts)
+    from controller.judgement import json_text  # noqa: PLC0415  see above
+
+    text = {Format.TABLE: _table_text, Format.JSON: json_text, Format.CSV: _csv_text}[form](parts)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -145,25 +146,6 @@ def _tables(parts: Sequence[Part], console: Any) -> None:
         if len(parts) > 1:
             console.rule(f"part {number} of {len(parts)}: another site file was in force")
         render_table(part.result, console)
-
-
-def _json_text(parts: Sequence[Part]) -> str:
-    from controller.crosscheck.json_form import to_json  # noqa: PLC0415
-    from controller.judgement import worst  # noqa: PLC0415
-
-    results = [to_json(part.result) for part in parts]
-    if len(results) == 1:
-        return json.dumps(results[0], indent=2) + "\n"
-    whole = {
-        "site": parts[0].result.site,
-        "period": {
-            "from_ns": str(parts[0].result.period.from_ns),
-            "to_ns": str(parts[-1].result.period.to_ns),
-        },
-        "parts": results,
-        "verdict": worst(parts).value,
-    }
-    return json.dumps(whole, indent=2) + "\n"
 
 
 def _csv_text(parts: Sequence[Part]) -> str:

@@ -158,6 +158,20 @@ class Journal:
             yield self._connection
 
     @contextlib.contextmanager
+    def snapshot(self) -> Iterator[int]:
+        """See one state of the journal throughout, whatever is appended meanwhile; yields how many entries it has.
+
+        For a report: the write-ahead log is not folded back while it lasts.
+        """
+        with self._lock, sqlite_errors(self.path):
+            self._connection.execute("BEGIN")
+        try:
+            yield len(self)
+        finally:
+            with self._lock, sqlite_errors(self.path):
+                self._connection.execute("COMMIT")
+
+    @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         with sqlite_errors(self.path):
             # IMMEDIATE takes the write lock first: the leaf number read next is still the last one at commit.

@@ -7,10 +7,12 @@ period is judged in parts, and the whole is no better than its worst part.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.crosscheck.check import crosscheck
+from controller.crosscheck.json_form import to_json
 from controller.crosscheck.model import CrossCheck, Period, SiteEvidence, Verdict
 from controller.errors import OperatorError
 from controller.journal import Journal, Kind
@@ -62,6 +64,23 @@ def worst(parts: Sequence[Part]) -> Verdict:
         if verdict in verdicts:
             return verdict
     return Verdict.COMPLIANT
+
+
+def json_text(parts: Sequence[Part]) -> str:
+    """Return the result as a JSON document: the one part's, or all parts with the verdict of the whole."""
+    results = [to_json(part.result) for part in parts]
+    if len(results) == 1:
+        return json.dumps(results[0], indent=2) + "\n"
+    whole = {
+        "site": parts[0].result.site,
+        "period": {
+            "from_ns": str(parts[0].result.period.from_ns),
+            "to_ns": str(parts[-1].result.period.to_ns),
+        },
+        "parts": results,
+        "verdict": worst(parts).value,
+    }
+    return json.dumps(whole, indent=2) + "\n"
 
 
 def in_force(journal: Journal) -> Site:

@@ -1,0 +1,77 @@
+"""Makes a report out of a journal: signs it, puts it into the log, and hands it out as a bundle."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from controller.bundle import Extent, Head, write_bundle
+from controller.bundle_statement import JOURNAL, PREDICATE_TYPE, RESULT
+from controller.crosscheck.model import Period
+from controller.evidence.envelope import seal
+from controller.evidence.statement import Statement
+from controller.evidence.tree import prove_consistency, prove_inclusion
+from controller.journal import Journal, Kind, NewEntry
+from controller.journal_entry import COLUMNS, Row, entry_of
+from controller.journal_log import leaf_data, publish, subtree
+from controller.judgement import Part, json_text, worst
+from controller.logkeys import SiteKeys
+
+
+def issue(journal: Journal, keys: SiteKeys, parts: tuple[Part, ...], *, size: int, period: Period, now_ns: int) -> int:
+    """Sign the report on ``period``, which ``parts`` judge from the first ``size`` entries; return its leaf number.
+
+    Raises:
+        EvidenceError: the journal does not continue its last checkpoint.
+        OperatorError: it cannot be written.
+    """
+    result = json_text(parts).encode()
+    site = parts[0].site.name
+    statement = Statement(
+        PREDICATE_TYPE,
+        {JOURNAL: subtree(journal)(0, size), RESULT: hashlib.sha256(result).digest()},
+        {
+            "site": site,
+            "period": {"from_ns": str(period.from_ns), "to_ns": str(period.to_ns)},
+            "verdict": worst(parts).value,
+            "entries": str(size),
+            "issued_ns": str(now_ns),
+            "version": version("weighbridge"),
+        },
+    )
+    envelope = seal(statement.encode(), [keys.report])
+    (leaf,) = journal.append(NewEntry(Kind.REPORT, site, now_ns, envelope))
+    publish(journal, keys.log)
+    assert leaf is not None  # noqa: S101  an entry without a sequence is always new
+    return leaf
+
+
+def write(journal: Journal, keys: SiteKeys, path: Path, *, leaf: int, size: int, result: bytes, extent: Extent) -> None:
+    """Write the bundle of the report in ``leaf`` to ``path``, under the newest checkpoint.
+
+    Raises:
+        EvidenceError: the journal is damaged.
+        OperatorError: the file cannot be written.
+    """
+    newest = publish(journal, keys.log)
+    root = subtree(journal)
+    entry = next(journal.entries(kinds=[Kind.REPORT], from_leaf=leaf))
+    head = Head(
+        extent,
+        entry.body,
+        result,
+        newest.note.encode(),
+        next(leaf_data(journal, leaf, leaf + 1)),
+        tuple(prove_inclusion(leaf, newest.checkpoint.size, root)),
+        tuple(prove_consistency(size, newest.checkpoint.size, root)),
+    )
+    write_bundle(path, head, _entries(journal, size) if extent is Extent.FULL else ())
+
+
+def _entries(journal: Journal, size: int) -> Iterator[tuple[bytes, bytes]]:
+    query = f"SELECT {COLUMNS} FROM entry WHERE leaf = ?"  # noqa: S608  constants
+    for leaf in range(size):
+        (columns,) = journal.rows(query, leaf)
+        yield Row(*columns[:-2]).leaf_data(), entry_of(journal.path, columns).body

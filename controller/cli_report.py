@@ -1,0 +1,75 @@
+"""``weighbridge report``: sign the result of a period, put it into the log, and write it as a bundle for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli_options import SITE_FILE, SiteFile
+from controller.cli_period import parse_period
+
+app = typer.Typer()
+
+
+@app.command()
+def report(  # noqa: PLR0917  typer reads options from the signature
+    site_file: SiteFile = SITE_FILE,
+    last: Annotated[
+        str | None, typer.Option("--last", metavar="DURATION", help="The last 5m, 1h30m...; 5m if no period is given.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Begin: UTC like 2026-11-30T21:00:00Z, or -5m before now."),
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="End, as --from; or `now`.")] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full/--summary", help="Carry all evidence, so that the verdict can be recomputed; or digests."),
+    ] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The bundle.")] = Path("report.bundle"),
+) -> None:
+    """Judge a period as `crosscheck` does, sign the result, log it, and write a bundle that anybody can verify.
+
+    `weighbridge verify` checks it, without a network. Exit code 0: compliant; 1: violation; 3: inconclusive.
+    """
+    from controller.bundle import Extent  # noqa: PLC0415  what a wrong option does not need
+    from controller.bundle_make import issue, write  # noqa: PLC0415
+    from controller.crosscheck.model import Period  # noqa: PLC0415
+    from controller.journal import Journal  # noqa: PLC0415
+    from controller.judgement import (  # noqa: PLC0415
+        EXIT_CODES,
+        end_of_now_ns,
+        in_force,
+        json_text,
+        judge_period,
+        too_late,
+        worst,
+    )
+    from controller.logkeys import make_site_keys  # noqa: PLC0415
+    from controller.site import load  # noqa: PLC0415
+    from controller.timeline import Timeline  # noqa: PLC0415
+
+    site = load(site_file, secrets=False)
+    path = site.controller.journal
+    with Journal.open(path, read_only=True) as reader, reader.snapshot() as size:
+        timeline = Timeline.view(reader)
+        now_ns = timeline.now_ns()
+        period = parse_period(last=last, start=start, end=end, now_ns=now_ns)
+        late = too_late(period, now_ns)
+        if late is not None:
+            raise late
+        if period.to_ns == now_ns:
+            end_ns = end_of_now_ns(reader, in_force(reader), now_ns)
+            begin_ns = period.from_ns - (now_ns - end_ns) if start is None else period.from_ns
+            period = Period(min(begin_ns, end_ns - 1), end_ns)
+        parts = judge_period(reader, period)
+    with Journal.open(path) as journal:
+        keys = make_site_keys(path, site.name)
+        leaf = issue(journal, keys, parts, size=size, period=period, now_ns=timeline.now_ns())
+        extent = Extent.FULL if full else Extent.SUMMARY
+        result = json_text(parts).encode()
+        write(journal, keys, output, leaf=leaf, size=size, result=result, extent=extent)
+    typer.echo(f"{output}: {worst(parts).value}, entry {leaf} of the log, {output.stat().st_size} bytes", err=True)
+    raise typer.Exit(EXIT_CODES[worst(parts)])

@@ -1,0 +1,51 @@
+"""``weighbridge verify``: check a bundle against a policy, step by step; no site, no journal and no network needed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controller.errors import OperatorError
+
+if TYPE_CHECKING:
+    from controller.bundle_steps import Step
+
+app = typer.Typer()
+
+
+@app.command()
+def verify(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle that `weighbridge report` wrote.")],
+    policy: Annotated[
+        Path, typer.Option("--policy", metavar="FILE", help="Whom you trust: a TOML file that you wrote or checked.")
+    ],
+) -> None:
+    """Check a bundle in numbered steps, printed one by one. The policy alone says whose keys count.
+
+    Exit code 0: the report follows from the evidence; 1: a step failed. What the report says is printed, and does not
+    change the exit code: a verified violation is verified.
+    """
+    from controller.bundle_steps import verify as verify_bundle  # noqa: PLC0415
+    from controller.cli_period import format_utc  # noqa: PLC0415
+    from controller.policyfile import load_policy  # noqa: PLC0415
+
+    def say(step: Step, text: str) -> None:
+        typer.echo(f"{step.value:2}. {step.name.lower().replace('_', ' ')}: {text}")
+
+    trusted = load_policy(policy)
+    try:
+        with bundle.open("rb") as file:
+            found = verify_bundle(file, trusted, say)
+    except OSError as error:
+        raise OperatorError(f"{bundle}: cannot be read ({error.strerror}). Name the bundle.") from error
+    for name, time_s in found.witness_times.items():
+        typer.echo(f"{name} saw the log at {datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M:%S} UTC")
+    period = found.report.period
+    how = "recomputed from the evidence" if found.recomputed else "as signed; a full bundle lets you recompute it"
+    typer.echo(
+        f"verified: {found.report.site} from {format_utc(period.from_ns)} to {format_utc(period.to_ns)}: "
+        f"{found.report.verdict} ({how})"
+    )
