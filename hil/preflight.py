@@ -216,5 +216,15 @@ class ThisComputer:
         """See :class:`Computer`."""
         script = " && ".join(commands)
         argv = ["unshare", "--net", "/bin/sh", "-c", script]
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False)
+        # Tools are run from where find() found them, whatever the caller's own search path is.
+        found_there = {**os.environ, "PATH": SEARCH_PATH}
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            env=found_there,
+        )
         return None if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"

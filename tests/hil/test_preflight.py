@@ -118,3 +118,9 @@ def test_each_feature_is_tried_and_its_refusal_shown(feature: str) -> None:
 @pytest.mark.rig
 def test_this_computer_is_fit() -> None:
     assert preflight.check(preflight.ThisComputer()) == []
+
+
+@pytest.mark.rig
+def test_what_is_found_is_tried_from_there_whatever_the_search_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert preflight.ThisComputer().attempt(["ip -V >/dev/null"]) is None
