@@ -19,7 +19,7 @@ _FOLDER = Path("build/bench/main")
 
 def figures() -> Iterator[Figure]:
     """Run every scenario on a rig of its own and yield the figures as they come."""
-    with Rig.up(rigfile.load(rigfile.find("demo")), _FOLDER / "rig", name="bench-main", progress=_say) as rig:
+    with Rig.up(rigfile.load(rigfile.find("demo")), _FOLDER / "rig", name="benchmain", progress=_say) as rig:
         operation = Operation(rig, _FOLDER / "logs")
         operation.prepare()
         try:
