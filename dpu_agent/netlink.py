@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from pyroute2.iproute.linux import AsyncIPRoute
+from pyroute2.netlink import NLM_F_REQUEST
 from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl import RTM_GETLINK
 
 from dpu_agent.config import PortConfig
 from dpu_agent.counters import CounterValues, PortSample, SourceDescription
@@ -26,6 +28,9 @@ from protos.reading import Direction, Framing, Missing, Observer
 
 # The kernel answers at once; a reply this late was lost (the socket's buffer was full).
 REPLY_TIMEOUT_S = 1.0
+# Without NLM_F_ACK, which "get" would ask for: the kernel answers a single request with one message anyway, and
+# pyroute2 0.9.7 leaves the acknowledgement behind it in a queue that nobody empties, for every request.
+_GET_LINK = (RTM_GETLINK, NLM_F_REQUEST)
 _BITS_PER_MBIT = 1_000_000
 _SYS_CLASS_NET = Path("/sys/class/net")
 
@@ -102,7 +107,7 @@ class NetlinkCounters:
             if self._netlink is None:
                 self._netlink = AsyncIPRoute()
                 await self._netlink.setup_endpoint()
-            answer = await asyncio.wait_for(self._netlink.link("get", ifname=name), REPLY_TIMEOUT_S)
+            answer = await asyncio.wait_for(self._netlink.link(_GET_LINK, ifname=name), REPLY_TIMEOUT_S)
         except NetlinkError as error:
             return None, _MISSING_BY_ERRNO.get(error.code, Missing.MALFORMED)
         except (TimeoutError, asyncio.TimeoutError):
