@@ -480,3 +480,24 @@ def test_the_object_is_the_one_the_record_names() -> None:
     assert hashlib.sha256(OBJECT.read_bytes()).hexdigest() == record["object_sha256"]
     source = OBJECT.with_name("meter.bpf.c")
     assert hashlib.sha256(source.read_bytes()).hexdigest() == record["source_sha256"]
+
+
+@pytest.mark.slow
+def test_a_drain_that_stalls_longer_than_the_ring_loses_places_not_bytes(
+    path: MeteredPath, open_meters: Callable[..., Meters]
+) -> None:
+    meters = open_meters()
+    path.read(meters, 1)
+    before = path.counters(DPU, HOST_PORT)["rx_bytes"]
+    end = time.monotonic() + 9.5
+    with path.raw_socket() as sender:
+        while time.monotonic() < end:
+            sender.send(FRAME)
+            time.sleep(0.003)
+    time.sleep(SETTLE_S)
+    reading = path.read(meters, 2)[HOST_PORT]
+    sent = path.counters(DPU, HOST_PORT)["rx_bytes"] - before
+    assert reading.moved.raw_bytes == sent, "not a byte is missing"
+    assert 1_000 < reading.lost_buckets < 2_500
+    assert 0 < sum(part.moved.raw_bytes for part in reading.unplaced) < sent / 3
+    assert all(part.end - part.first < 2_500 for part in reading.unplaced)
