@@ -38,6 +38,15 @@ def unshare(flags: int) -> None:
     _checked(_libc.unshare(flags), f"unshare(0x{flags:x})")
 
 
+def join(namespace: int, flags: int) -> None:
+    """Move this thread into the namespace that the open file ``namespace`` stands for.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    _checked(_libc.setns(namespace, flags), "setns")
+
+
 def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str | None = None) -> None:
     """Mount ``source`` on ``target``; with ``MS_BIND``, ``kind`` is ignored and may be None."""
     encoded = (os.fsencode(source), os.fsencode(target), kind and kind.encode(), flags, data and data.encode())
