@@ -225,9 +225,17 @@ class Account:
         """Return the ends of all readings' windows that still prove something."""
         return merged([part for envelope in self._least.envelopes for part in (envelope.earliest, envelope.latest)])
 
+    def kinks(self, edge: Edge) -> Ints:
+        """Return where an edge of the most turns between readings."""
+        if edge is Edge.MOST_END:
+            return merged([envelope.high_kinks() for envelope in self._most.envelopes])
+        if edge is Edge.MOST_START:
+            return merged([envelope.low_kinks() for envelope in self._most.envelopes])
+        return np.zeros(0, dtype=np.int64)
+
     def turns(self) -> Ints:
         """Return where an envelope bends between readings."""
-        return merged([envelope.kinks() for envelope in self._least.envelopes])
+        return merged([self.kinks(Edge.MOST_END), self.kinks(Edge.MOST_START)])
 
 
 class _Chain:

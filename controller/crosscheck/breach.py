@@ -38,21 +38,20 @@ def greatest_breach(concrete: Sides, from_ns: int, to_ns: int) -> Breach | None:
     """
     worst: Breach | None = None
     for right, constant in concrete.tests:
-        ends, starts = (
-            within(_candidates(concrete.left, right, least, most), from_ns, to_ns)
-            for least, most in ((Edge.LEAST_END, Edge.MOST_END), (Edge.LEAST_START, Edge.MOST_START))
-        )
+        starts = _candidates(concrete.left, right, (Edge.LEAST_START, Edge.MOST_START), from_ns, to_ns)
+        ends = _candidates(concrete.left, right, (Edge.LEAST_END, Edge.MOST_END), from_ns, to_ns)
         breach = _greatest(concrete.left, right, starts, ends)
         if breach is not None and breach.gap > constant and (worst is None or breach.gap - constant > worst.gap):
             worst = Breach(breach.gap - constant, breach.from_ns, breach.to_ns)
     return worst
 
 
-def _candidates(left: Quantity, right: Quantity, least: Edge, most: Edge) -> Ints:
+def _candidates(left: Quantity, right: Quantity, edges: tuple[Edge, Edge], from_ns: int, to_ns: int) -> Ints:
+    least, most = edges
     parts = [left.peaks(least), right.peaks(most)]
     if left.sloped:
         parts += [left.bends(least), right.bends(most)]
-    return merged(parts)
+    return within(merged(parts), from_ns, to_ns)
 
 
 def _greatest(left: Quantity, right: Quantity, starts: Ints, ends: Ints) -> Breach | None:

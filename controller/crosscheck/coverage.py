@@ -102,13 +102,18 @@ def share(stretches: Stretches, from_ns: int, to_ns: int) -> float:
 
 
 def why(silences: Sequence[Silence], gap: tuple[int, int]) -> str:
-    """Return who was not looking in a gap: the recorded silence that overlaps it most."""
-
-    def overlap(silence: Silence) -> int:
-        return min(silence.to_ns, gap[1]) - max(silence.from_ns, gap[0])
-
-    best = max(silences, key=overlap, default=None)
-    if best is None or overlap(best) <= 0:
+    """Return everyone who was not looking in a gap, by the recorded silences that overlap it, the longest first."""
+    lengths: dict[str, int] = {}
+    texts: dict[str, str] = {}
+    for silence in silences:
+        overlap = min(silence.to_ns, gap[1]) - max(silence.from_ns, gap[0])
+        if overlap > 0:
+            lengths[silence.who] = lengths.get(silence.who, 0) + overlap
+            texts.setdefault(silence.who, silence.text)
+    if not lengths:
         return "nothing recorded says why"
-    reason = WHO.get(best.who, best.who)
-    return f"{reason} ({best.who}): {best.text}" if best.text else f"{reason} ({best.who})"
+    told = []
+    for who in sorted(lengths, key=lambda who: (-lengths[who], who)):
+        text = f": {texts[who]}" if texts[who] else ""
+        told.append(f"{WHO.get(who, who)} ({who}){text}")
+    return "; for a shorter part ".join(told)

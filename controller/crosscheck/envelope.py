@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.crosscheck.exact import SAFE, Bools, Ints, Line, largest_magnitude, subtract, wide
+from controller.crosscheck.exact import BEYOND, SAFE, Bools, Ints, Line, largest_magnitude, subtract, wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,62 +54,79 @@ class Envelope:
         by_latest = _order(columns.latest)
         self.high, low = _take(columns.high, by_earliest), _take(columns.low, by_latest)
         self.earliest, self.latest = _take(columns.earliest, by_earliest), _take(columns.latest, by_latest)
-        self._high_after = np.minimum.accumulate(self.high[::-1])[::-1]
-        self._low_before = np.maximum.accumulate(low)
-        if line is not None:
+        # One entry more than readings on the open side, so that no time needs a special case: where a line rate gives
+        # the bound, one that is never the better; without a line rate one that is not known and stands for nothing.
+        level_high, level_low = np.minimum.accumulate(self.high[::-1])[::-1], np.maximum.accumulate(low)
+        if line is None:
+            self._level_high = np.concatenate([level_high, level_high[-1:]])
+            self._level_low = np.concatenate([level_low[:1], level_low])
+        else:
+            self._level_high = _closed(level_high, after=BEYOND)
+            self._level_low = _closed(level_low, before=-BEYOND)
             high_from = subtract(self.high, line.rate.position(self.earliest))
             low_to = subtract(low, line.rate.position(self.latest))
-            self._high_rising = np.minimum.accumulate(high_from)
-            self._low_rising = np.maximum.accumulate(low_to[::-1])[::-1]
+            self._rising_high = _closed(np.minimum.accumulate(high_from) + line.step, before=BEYOND)
+            self._rising_low = _closed(np.maximum.accumulate(low_to[::-1])[::-1] - line.step, after=-BEYOND)
 
     @property
     def lowest(self) -> int:
         """The least value read."""
-        return int(self._high_after[0])
+        return int(self._level_high[0])
 
     @property
     def highest(self) -> int:
         """The greatest value read: the counter certainly reached it within the epoch."""
-        return int(self._low_before[-1])
+        return int(self._level_low[-1])
 
     def hi(self, times: Ints) -> tuple[Ints, Bools]:
         """Return ``Hi`` at each time, and where it is known."""
-        count = len(self.earliest)
         index = np.searchsorted(self.earliest, times, side="left")
+        level = self._level_high[index]
         if self.line is None:
-            return self._high_after[np.minimum(index, count - 1)], index < count
-        rising = self._high_rising[np.maximum(index, 1) - 1] + self.line.rate.position(times) + self.line.step
-        level = self._high_after[np.minimum(index, count - 1)]
-        values = np.where(index == 0, level, np.where(index == count, rising, np.minimum(level, rising)))
-        return values, np.ones(len(times), dtype=bool)
+            return level, index < len(self.earliest)
+        rising = self._rising_high[index] + self.line.rate.position(times)
+        return np.minimum(level, rising), np.ones(len(times), dtype=bool)
 
     def lo(self, times: Ints) -> tuple[Ints, Bools]:
         """Return ``Lo`` at each time, and where it is known."""
-        count = len(self.latest)
         index = np.searchsorted(self.latest, times, side="right")
+        level = self._level_low[index]
         if self.line is None:
-            return self._low_before[np.maximum(index, 1) - 1], index > 0
-        rising = self._low_rising[np.minimum(index, count - 1)] + self.line.rate.position(times) - self.line.step
-        level = self._low_before[np.maximum(index, 1) - 1]
-        values = np.where(index == 0, rising, np.where(index == count, level, np.maximum(level, rising)))
-        return values, np.ones(len(times), dtype=bool)
+            return level, index > 0
+        rising = self._rising_low[index] + self.line.rate.position(times)
+        return np.maximum(level, rising), np.ones(len(times), dtype=bool)
 
-    def kinks(self) -> Ints:
-        """Return the times between readings at which an envelope changes its slope.
+    def high_kinks(self) -> Ints:
+        """Return the times between readings at which ``Hi`` turns from rising at line rate to level.
 
-        There ``Hi`` turns from rising at line rate to level, and ``Lo`` from level to rising; each is given as
-        the two whole nanoseconds around it.
+        Each is given as the two whole nanoseconds around it.
         """
-        if self.line is None or len(self.earliest) < 2:
-            return np.zeros(0, dtype=np.int64)
-        rate, step = self.line.rate, self.line.step
-        climb = subtract(self._high_after[1:], self._high_rising[:-1]) - step
-        drop = subtract(self._low_before[:-1], self._low_rising[1:]) + step
-        at_high, at_low = _times(climb, rate.ns, rate.bytes), _times(drop, rate.ns, rate.bytes)
-        kept_high = at_high[(at_high >= self.earliest[:-1]) & (at_high <= self.earliest[1:])]
-        kept_low = at_low[(at_low >= self.latest[:-1]) & (at_low <= self.latest[1:])]
-        both = np.concatenate([kept_high, kept_low]).astype(np.int64)
-        return np.concatenate([both, both + 1])
+        return self._kinks(self.earliest, self._level_high, self._rising_high) if self.line is not None else _none()
+
+    def low_kinks(self) -> Ints:
+        """Return the times between readings at which ``Lo`` turns from level to rising at line rate."""
+        return self._kinks(self.latest, self._level_low, self._rising_low) if self.line is not None else _none()
+
+    def _kinks(self, times: Ints, level: Ints, rising: Ints) -> Ints:
+        if self.line is None or len(times) < 2:
+            return _none()
+        rate = self.line.rate
+        met = _times(subtract(level[1:-1], rising[1:-1]), rate.ns, rate.bytes)
+        kept = met[(met >= times[:-1]) & (met <= times[1:])].astype(np.int64)
+        return np.concatenate([kept, kept + 1])
+
+
+def _none() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
+def _closed(values: Ints, before: int | None = None, after: int | None = None) -> Ints:
+    """Return ``values`` with one entry before or after them."""
+    large = BEYOND if values.dtype != object else BEYOND**2
+    ends = [
+        np.array([0 if one is None else large if one > 0 else -large], dtype=values.dtype) for one in (before, after)
+    ]
+    return np.concatenate([ends[0], values] if before is not None else [values, ends[1]])
 
 
 def _times(values: Ints, factor: int, divisor: int) -> Ints:

@@ -25,6 +25,10 @@ SAFE = 1 << 61
 """Magnitude up to which int64 is used: two such numbers can be added or subtracted without overflow."""
 
 
+BEYOND = 1 << 62
+"""Further than any value that int64 is used for: a bound that never is the better one."""
+
+
 def largest_magnitude(values: Ints) -> int:
     """Return a number not below the largest absolute value in ``values``, 0 if it is empty."""
     if values.size == 0:
@@ -130,12 +134,14 @@ class Rate:
         A difference of two positions is the bytes of the time between them, at most one byte too many or too
         few; callers add or subtract so that the error widens their bound.
         """
-        fits = largest_magnitude(times) * self.bytes // self.ns < SAFE and max(self.ns**2, self.bytes) < SAFE
+        farthest = largest_magnitude(times)
+        fits = farthest * self.bytes // self.ns < SAFE and max(self.ns**2, self.bytes) < SAFE
         if not fits or times.dtype == object:
             exact: Ints = wide(times) * self.bytes // self.ns
             return exact
-        if self.ns == 1:
-            return times * self.bytes
+        if farthest * self.bytes < SAFE:
+            product: Ints = times * self.bytes
+            return product // self.ns if self.ns != 1 else product
         # t = q*ns + r and bytes = b*ns + c: floor(bytes*t/ns) = bytes*q + b*r + floor(c*r/ns), each term in range.
         quotient, rest = np.divmod(times, self.ns)
         per_ns, part = divmod(self.bytes, self.ns)

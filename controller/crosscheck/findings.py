@@ -101,7 +101,10 @@ def limit_findings(cases: Sequence[Case], results: Iterable[LimitResult]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch longer than the largest gap in which an observer was not looking, and the most that passed in it."""
+    """A stretch in which an observer was not looking, and the most that passed in it.
+
+    It is longer than the largest gap, or it is the whole period.
+    """
 
     link: str
     node: str
@@ -123,7 +126,8 @@ def unseen(case: Case, looked: Mapping[Observer, Stretches]) -> list[Gap]:
     for observer, stretches in looked.items():
         one = case.seen[observer]
         for start, end in gaps(stretches, case.period.from_ns, case.period.to_ns):
-            if end - start <= case.assumptions.largest_gap_ns:
+            whole = (start, end) == (case.period.from_ns, case.period.to_ns)
+            if end - start <= case.assumptions.largest_gap_ns and not whole:
                 continue
             most = bounds(one.bytes, start - case.origin, end - case.origin)[1] if one.usable else None
             reason = why(one.track.looked, (start, end))

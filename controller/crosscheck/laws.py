@@ -113,6 +113,7 @@ def sides(law: Law, seen: Mapping[Observer, Observed], assumptions: Assumptions)
     constant = assumptions.in_flight_bytes * law.hops + assumptions.late_completion_bytes * law.late
     line = right.bytes.line if told is right.bytes else None
     carried = None
-    if line is not None:
+    own = left.bytes.line
+    if line is not None and (own is None or own.rate.fraction > line.rate.fraction or own.step > line.step + constant):
         carried = Combination([(1, Steady(line.rate)), *allowances]), constant + line.step
     return Sides(left.bytes, Combination([(1, told), *allowances], line), right.bytes, constant, carried)

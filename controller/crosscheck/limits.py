@@ -94,7 +94,10 @@ def witness(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> 
     origin, start, end = cases[0].origin, from_ns - cases[0].origin, cases[0].length
     full = fullest(scale.bytes, limit.window_ns, start, end)
     most = None if full.most is None or above is None else full.most + above
-    excess = None if below is None else certain_excess(scale.bytes, limit.window_ns, limit.bytes + below, start, end)
+    excess = None
+    # A window that cannot have held more does not need the search for one that certainly did.
+    if below is not None and (full.most is None or full.most > limit.bytes + below):
+        excess = certain_excess(scale.bytes, limit.window_ns, limit.bytes + below, start, end)
     least = 0 if passed is None else max(0, full.least - passed)
     least_from: int | None = full.least_from_ns + origin
     domain = scale.observer.trust_domain

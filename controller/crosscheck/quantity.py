@@ -77,6 +77,9 @@ class Quantity(Protocol):
     def bends(self, edge: Edge) -> Ints:
         """Return the times at which an edge turns against a breach, in order: best only if another edge is sloped."""
 
+    def kinks(self, edge: Edge) -> Ints:
+        """Return the times between readings at which an edge of the most turns from rising to level, or the reverse."""
+
     @property
     def sloped(self) -> bool:
         """Whether an edge of the least rises between readings, as it does with a line rate."""
@@ -106,17 +109,27 @@ class Span:
 
 def between(quantity: Quantity, starts: Ints, ends: Ints) -> Span:
     """Return the bounds of ``quantity`` over each ``(start, end]``, never below 0 (bounds.md 2)."""
-    least_end, least_start = quantity.edge(ends, Edge.LEAST_END), quantity.edge(starts, Edge.LEAST_START)
-    most_end, most_start = quantity.edge(ends, Edge.MOST_END), quantity.edge(starts, Edge.MOST_START)
-    told = least_end.known & least_start.known & (least_end.segment == least_start.segment)
-    least = np.where(told, np.maximum(subtract(least_end.values, least_start.values), 0), 0)
-    bounded = most_end.known & most_start.known & (most_end.segment == most_start.segment)
-    most = np.maximum(subtract(most_end.values, most_start.values), 0)
-    if quantity.line is not None:
-        carried = quantity.line.most_in_each(subtract(ends, starts))
-        most = np.where(bounded, np.minimum(most, carried), carried)
-        bounded = np.ones(len(starts), dtype=bool)
-    return Span(least, most, bounded)
+    most, bounded = most_between(quantity, starts, ends)
+    return Span(least_between(quantity, starts, ends), most, bounded)
+
+
+def least_between(quantity: Quantity, starts: Ints, ends: Ints) -> Ints:
+    """Return the least of ``quantity`` over each ``(start, end]``, never below 0."""
+    end, start = quantity.edge(ends, Edge.LEAST_END), quantity.edge(starts, Edge.LEAST_START)
+    told = end.known & start.known & (end.segment == start.segment)
+    least: Ints = np.where(told, np.maximum(subtract(end.values, start.values), 0), 0)
+    return least
+
+
+def most_between(quantity: Quantity, starts: Ints, ends: Ints) -> tuple[Ints, Bools]:
+    """Return the most of ``quantity`` over each ``(start, end]``, and where it is bounded at all."""
+    end, start = quantity.edge(ends, Edge.MOST_END), quantity.edge(starts, Edge.MOST_START)
+    bounded = end.known & start.known & (end.segment == start.segment)
+    most = np.maximum(subtract(end.values, start.values), 0)
+    if quantity.line is None:
+        return most, bounded
+    carried = quantity.line.most_in_each(subtract(ends, starts))
+    return np.where(bounded, np.minimum(most, carried), carried), np.ones(len(starts), dtype=bool)
 
 
 def bounds(quantity: Quantity, start: int, end: int) -> tuple[int, int | None]:
@@ -153,6 +166,10 @@ class Steady:
         return np.zeros(0, dtype=np.int64)
 
     def bends(self, edge: Edge) -> Ints:
+        """Return no time: it bends nowhere."""
+        return self.peaks(edge)
+
+    def kinks(self, edge: Edge) -> Ints:
         """Return no time: it bends nowhere."""
         return self.peaks(edge)
 
@@ -211,6 +228,10 @@ class Combination:
         """Return the terms' bends."""
         return merged([quantity.bends(edge if sign > 0 else edge.of_subtracted) for sign, quantity in self._terms])
 
+    def kinks(self, edge: Edge) -> Ints:
+        """Return the terms' kinks."""
+        return merged([quantity.kinks(edge if sign > 0 else edge.of_subtracted) for sign, quantity in self._terms])
+
     def landmarks(self) -> Ints:
         """Return the terms' landmarks."""
         return merged([quantity.landmarks() for _, quantity in self._terms])
@@ -257,6 +278,10 @@ class Stretched:
     def bends(self, edge: Edge) -> Ints:
         """Return the other's bends."""
         return self.of.bends(edge)
+
+    def kinks(self, edge: Edge) -> Ints:
+        """Return the other's kinks."""
+        return self.of.kinks(edge)
 
     def landmarks(self) -> Ints:
         """Return the other's landmarks."""

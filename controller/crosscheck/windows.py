@@ -6,12 +6,13 @@ clipped to the period, so a period shorter than w is one window. Source: bounds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from controller.crosscheck.exact import Ints, Line, add, merged, scale, subtract, within
-from controller.crosscheck.quantity import Edge, Quantity, between
+from controller.crosscheck.exact import Ints, Line, add, scale, subtract, within
+from controller.crosscheck.quantity import Edge, Quantity, least_between, most_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,39 +43,60 @@ class Fullest:
 def fullest(quantity: Quantity, window: int, from_ns: int, to_ns: int) -> Fullest:
     """Return bounds of the fullest window of ``window`` nanoseconds within ``(from_ns, to_ns]``.
 
-    1. The least is largest for a window that ends where the least of an end rises (an ``l``) or starts where the
-       least of a start is last low (an ``e``).
-    2. The most is largest just before the start's part rises (an ``l``), just after the end's part rose (an ``e``),
-       or where either bends: with the whole nanosecond on each side, that is exact (bounds.md 6).
+    1. The least of a window can be largest only where its end's part rises or its start's part falls, and, with a
+       line rate, where either is about to turn against it.
+    2. The same for the most; there a line rate also bends edges between readings (bounds.md 6). A whole nanosecond
+       beside a jump is exact.
+    3. Where the most becomes unknown it is unbounded.
     """
+    least_at = [quantity.peaks(Edge.LEAST_END) - window, quantity.bends(Edge.LEAST_START)]
+    most_at = [quantity.bends(Edge.MOST_END) + 1 - window, quantity.peaks(Edge.MOST_END) - window]
+    marks = quantity.landmarks()
+    most_at += [quantity.peaks(Edge.MOST_START) + 1, marks, marks - window]
+    if quantity.sloped:
+        least_at += [quantity.peaks(Edge.LEAST_START), quantity.bends(Edge.LEAST_END) - window]
+        most_at += [quantity.bends(Edge.MOST_START) - 1, quantity.peaks(Edge.MOST_END) - 1 - window]
+        most_at += [quantity.kinks(Edge.MOST_START), quantity.kinks(Edge.MOST_END) - window]
     last_start = max(from_ns, to_ns - window)
-    events, turns = quantity.events(), quantity.turns()
-    edges = np.array([from_ns, last_start], dtype=np.int64)
-    near = (events, events - 1, events - window, events - window + 1, turns, turns - window)
-    starts = merged([edges[:1], *(part[(part >= from_ns) & (part <= last_start)] for part in near), edges[1:]])
-    span = between(quantity, starts, np.minimum(starts + window, to_ns))
-    best_least = int(np.argmax(span.least))
-    least, least_from = int(span.least[best_least]), int(starts[best_least])
-    if not span.bounded.all():
-        return Fullest(least, least_from, None, int(starts[int(np.argmin(span.bounded))]))
-    best_most = int(np.argmax(span.most))
-    most = int(span.most[best_most])
+    least, least_from = 0, from_ns
+    for starts in _inside(least_at, from_ns, last_start):
+        leasts = least_between(quantity, starts, np.minimum(starts + window, to_ns))
+        best = int(np.argmax(leasts))
+        if int(leasts[best]) > least:
+            least, least_from = int(leasts[best]), int(starts[best])
+    most, most_from = 0, from_ns
+    for starts in _inside(most_at, from_ns, last_start):
+        mosts, bounded = most_between(quantity, starts, np.minimum(starts + window, to_ns))
+        if not bounded.all():
+            return Fullest(least, least_from, None, int(starts[int(np.argmin(bounded))]))
+        best = int(np.argmax(mosts))
+        if int(mosts[best]) > most:
+            most, most_from = int(mosts[best]), int(starts[best])
     line = quantity.line
     if line is not None:
         # Positions are rounded to a byte: between two candidates the sum can be one more, never above the line's.
         carried = line.most_in(min(window, to_ns - from_ns))
         most = min(most + (line.rate.ns != 1), carried)
-    return Fullest(least, least_from, most, int(starts[best_most]))
+    return Fullest(least, least_from, most, most_from)
+
+
+def _inside(parts: list[Ints], first: int, last: int) -> Iterator[Ints]:
+    """Yield the times of each part within two, and the two."""
+    yield np.array([first, last], dtype=np.int64)
+    for part in parts:
+        kept = part[(part > first) & (part < last)]
+        if len(kept):
+            yield kept
 
 
 def certain_excess(quantity: Quantity, window: int, limit: int, from_ns: int, to_ns: int) -> Excess | None:
-    """Return the strongest proof that some window held more than ``limit``, None if there is none.
+    """Return a proof that some window held more than ``limit``, None exactly if there is none.
 
     1. Every pair of a start ``(s, H)``, the count certainly not above H at s, and an end ``(t, L)``, the count
        certainly not below L at t, proves ``L - H`` bytes in ``t - s``.
     2. If every window kept the limit, that is at most ``G(t - s)``, ``G(x) = min over k >= 0 of k*B + g(x - k*w)``.
-    3. The pair with the largest ``L - H - G`` decides, exactly (bounds.md 5): a burst shows in one window, a steady
-       rate just above the limit only over many.
+    3. A pair with ``L - H > G`` is a proof, and the only kind there is (bounds.md 5): a burst shows in one window, a
+       steady rate just above the limit only over many. The excess given is within one limit of the largest.
     """
     end_times = within(quantity.peaks(Edge.LEAST_END), from_ns, to_ns)
     start_times = within(quantity.peaks(Edge.LEAST_START), from_ns, to_ns)
@@ -106,17 +128,15 @@ class _Points:
 
 
 def _best_pair(starts: _Points, ends: _Points, window: int, limit: int, line: Line | None) -> Excess | None:
-    """Return the pair of a start and a later end with the largest excess over ``G``, if any is positive.
+    """Return a pair of a start and a later end with an excess over ``G``, None exactly if there is none.
 
     With ``s = b*w + beta`` and ``t = a*w + alpha`` the whole windows are ``a - b`` and one more is begun if
     ``alpha > beta``. So the excess is ``(L - a*B) - (H - b*B)`` less the price of the begun window:
 
-    1. price B: the best earlier start of all;
-    2. price 0, if ``alpha <= beta``: the best earlier start among those;
-    3. price ``g(alpha - beta)``, if ``alpha > beta`` and a line rate makes that less than B.
-
-    Case 1 settles nearly all questions in O(n): above 0 there is an excess, and at -B or below even price 0 gives
-    none. What is left takes the divide and conquer of :func:`_refined`.
+    1. price B: any earlier start. Settles a lasting excess in O(n).
+    2. one window alone: the best start within w before an end. Settles a burst in O(n).
+    3. price 0, if ``alpha <= beta``; price ``g(alpha - beta)``, if a line rate makes that less than B: what is neither
+       lasting nor a burst takes the divide and conquer of :func:`_refined`.
     """
     if len(starts) == 0 or len(ends) == 0:
         return None
@@ -129,24 +149,49 @@ def _best_pair(starts: _Points, ends: _Points, window: int, limit: int, line: Li
     paid_start = subtract(starts.values, scale(start_turn, limit))
     paid_end = subtract(ends.values, scale(end_turn, limit))
     before = np.searchsorted(starts.times, ends.times, side="left")
-    reach = before > 0
-    if not reach.any():
+    if not (before > 0).any():
         return None
-    lowest = np.minimum.accumulate(paid_start)
-    full_price = subtract(paid_end[reach], lowest[before[reach] - 1])
-    if int(full_price.max()) <= 0:
+    whole = _running(paid_start, paid_end, before, limit)
+    burst = _burst(starts, ends, window, limit)
+    excess, start, end = max(whole, burst)
+    if excess > 0:
+        return _proof(starts, ends, (excess, start, end), window, limit)
+    can_start, can_end = _above_the_line(
+        _Paid(starts.times, start_rest, paid_start), _Paid(ends.times, end_rest, paid_end), window, limit
+    )
+    if len(can_start) == 0 or len(can_end) == 0:
         return None
-    useful = np.flatnonzero(reach)[full_price > 0]
     excess, start, end = _refined(
-        _Paid(starts.times, start_rest, paid_start),
-        _Paid(ends.times[useful], end_rest[useful], paid_end[useful]),
+        _Paid(starts.times[can_start], start_rest[can_start], paid_start[can_start]),
+        _Paid(ends.times[can_end], end_rest[can_end], paid_end[can_end]),
         window,
         limit,
         line,
     )
     if excess <= 0:
         return None
-    end = int(useful[end])
+    return _proof(starts, ends, (excess, int(can_start[start]), int(can_end[end])), window, limit)
+
+
+def _burst(starts: _Points, ends: _Points, window: int, limit: int) -> tuple[int, int, int]:
+    """Return the best pair no further apart than one window; excess 0 if there is none."""
+    first = np.searchsorted(starts.times, ends.times - window, side="left")
+    met = first < np.searchsorted(starts.times, ends.times, side="left")
+    if not met.any():
+        return 0, 0, 0
+    # A later start that is lower than those within the window is a contradiction elsewhere, and no larger proof here.
+    lowest = np.minimum.accumulate(starts.values[::-1])[::-1]
+    gaps = subtract(ends.values[met], lowest[first[met]])
+    best = int(np.argmax(gaps))
+    end = int(np.flatnonzero(met)[best])
+    start = int(first[end]) + int(np.argmin(starts.values[first[end] :]))
+    if starts.times[start] >= ends.times[end]:
+        return 0, 0, 0
+    return int(gaps[best]) - limit, start, end
+
+
+def _proof(starts: _Points, ends: _Points, found: tuple[int, int, int], window: int, limit: int) -> Excess:
+    excess, start, end = found
     length = int(ends.times[end] - starts.times[start])
     held = int(ends.values[end]) - int(starts.values[start])
     windows = -(-length // window)
@@ -162,6 +207,35 @@ class _Paid:
     times: Ints
     rests: Ints
     values: Ints
+
+
+def _above_the_line(starts: _Paid, ends: _Paid, window: int, limit: int) -> tuple[Ints, Ints]:
+    """Return the starts and ends that any pair with an excess must be among.
+
+    A begun window costs at least its share of the limit: ``G(x) >= B*x/w``. So both ends of a proof lie on a stretch
+    that is above the line ``B/w``, which two running extremes show. The share is counted in 2^32nds of a window, and
+    what that loses is allowed for.
+    """
+    lost = (limit >> 32) + 4
+    start_over = subtract(starts.values, _share_of(limit, starts.rests, window))
+    end_over = subtract(ends.values, _share_of(limit, ends.rests, window))
+    before = np.searchsorted(starts.times, ends.times, side="left")
+    after = np.searchsorted(ends.times, starts.times, side="right")
+    lowest = np.minimum.accumulate(start_over)
+    highest = np.maximum.accumulate(end_over[::-1])[::-1]
+    can_end, can_start = np.flatnonzero(before > 0), np.flatnonzero(after < len(ends.times))
+    gains = subtract(end_over[can_end], lowest[before[can_end] - 1])
+    can_end = can_end[gains >= -lost]
+    gains = subtract(highest[after[can_start]], start_over[can_start])
+    return can_start[gains >= -lost], can_end
+
+
+def _share_of(limit: int, rests: Ints, window: int) -> Ints:
+    """Return ``limit * rest / window``, at most ``limit / 2^32 + 3`` too little."""
+    steps = 1 << 16
+    coarse, left = np.divmod(scale(rests, steps), window)
+    fine = scale(left, steps) // window
+    return add(scale(coarse, limit) // steps, scale(fine, limit) // steps**2)
 
 
 def _refined(starts: _Paid, ends: _Paid, window: int, limit: int, line: Line | None) -> tuple[int, int, int]:
@@ -207,10 +281,12 @@ def _refined(starts: _Paid, ends: _Paid, window: int, limit: int, line: Line | N
 def _running(start_values: Ints, end_values: Ints, before: Ints, price: int) -> tuple[int, int, int]:
     """Return the best pair of an end with any earlier start, at one price."""
     lowest = np.minimum.accumulate(start_values)
-    gaps = subtract(end_values, lowest[before - 1])
-    end = int(np.argmax(gaps))
+    met = np.flatnonzero(before > 0)
+    gaps = subtract(end_values[met], lowest[before[met] - 1])
+    best = int(np.argmax(gaps))
+    end = int(met[best])
     start = int(np.argmin(start_values[: before[end]]))
-    return int(gaps[end]) - price, start, end
+    return int(gaps[best]) - price, start, end
 
 
 @dataclass(frozen=True, slots=True)
