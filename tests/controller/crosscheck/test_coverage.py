@@ -51,8 +51,12 @@ def test_an_empty_period_is_not_covered() -> None:
     assert share(((0, 10),), 5, 5) == 0.0
 
 
-def test_who_was_not_looking_is_the_silence_that_overlaps_most() -> None:
+def test_everyone_who_was_not_looking_is_named_the_longest_first() -> None:
     silences = (Silence(0, 4, "controller-stopped", "run 7 ended"), Silence(4, 20, "device-silent", ""))
-    assert why(silences, (0, 6)) == "the controller was stopped (controller-stopped): run 7 ended"
-    assert why(silences, (3, 20)) == "the device did not answer while it could be reached (device-silent)"
+    assert why(silences, (0, 4)) == "the controller was stopped (controller-stopped): run 7 ended"
+    assert why(silences, (7, 20)) == "the device did not answer while it could be reached (device-silent)"
+    assert why(silences, (3, 20)) == (
+        "the device did not answer while it could be reached (device-silent); "
+        "for a shorter part the controller was stopped (controller-stopped): run 7 ended"
+    )
     assert why(silences, (30, 40)) == "nothing recorded says why"

@@ -49,7 +49,7 @@ def interpreters() -> dict[str, str]:
     found: dict[str, str] = {}
     candidates = ["/usr/bin/python3", *(shutil.which(f"python3.{minor}") or "" for minor in (10, 11, 12))]
     candidates += sorted(
-        map(str, Path(os.environ.get("PYENV_ROOT", "/root/.pyenv")).glob("versions/3.1[012]*/bin/python"))
+        map(str, Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.1[012]*/bin/python"))
     )
     for path in candidates:
         if path and Path(path).exists():
