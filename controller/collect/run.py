@@ -39,6 +39,9 @@ from protos.units import format_duration
 WALL_CLOCK_INTERVAL_S = 60.0
 """How often the wall clock is compared with the timeline."""
 
+CANCEL_AGAIN_S = 1.0
+"""How long a cancelled collector may take before it is cancelled again."""
+
 CHECKPOINT_INTERVAL_S = 60.0
 """How often what came in is committed to: until then, who holds the disk could rewrite it."""
 
@@ -177,9 +180,23 @@ async def _work_until(stop: asyncio.Event, works: Iterable[_Work]) -> None:
         for task in done:
             task.result()
     finally:
-        for task in (stopping, *tasks):
+        await _end([stopping, *tasks])
+
+
+async def _end(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel tasks until all have ended; what each of them raised was looked at, or no longer matters.
+
+    Once is not enough: a cancellation that meets a task as the call it waits for ends (a stream that breaks, a timeout
+    that runs out) can be taken for that end, and the task goes on with its next look.
+    """
+    left = set(tasks)
+    while left:
+        for task in left:
             task.cancel()
-        await asyncio.gather(stopping, *tasks, return_exceptions=True)
+        done, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+        for task in done:
+            if not task.cancelled():
+                task.exception()
 
 
 async def _watch_wall_clock(journal: Journal, timeline: Timeline, narrator: Narrator) -> None:

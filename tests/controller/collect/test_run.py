@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.collect import run as run_module
 from controller.collect.run import run
 from controller.collect.runlock import lock_path, only_run
 from controller.collect.switches import SwitchCollector
@@ -326,3 +328,22 @@ def test_the_own_certificate_running_out_is_told_while_running(
     reasons = [attempt["reason"] for attempt in surroundings.attempts() if attempt["what"] == "connect"]
     assert reasons[-1] == "certificate-expired"
     assert "controller.pem: expired at" in surroundings.said.getvalue()
+
+
+def test_a_collector_that_takes_its_cancellation_for_something_else_is_cancelled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_module, "CANCEL_AGAIN_S", 0.01)
+
+    async def stubborn() -> None:
+        for _ in range(3):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+        await asyncio.sleep(60)
+
+    async def go() -> None:
+        stop = asyncio.Event()
+        stop.set()
+        await asyncio.wait_for(run_module._work_until(stop, [stubborn()]), 20)
+
+    asyncio.run(go())
