@@ -25,7 +25,7 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
     "$python" -m venv "$venv"
     pip="$venv/bin/python -m pip install --quiet --disable-pip-version-check"
     # What the agent carries with it, as pinned for the DPU; the test tools are not the DPU's.
-    $pip --require-hashes -r dpu_agent/requirements.lock
+    $pip --no-deps --require-hashes -r dpu_agent/requirements.lock
     $pip --no-deps -e .
     $pip pytest pytest-randomly pytest-socket hypothesis
     printf '%s' "$wanted" >"$stamp"
