@@ -5,8 +5,8 @@
 
 PY := .venv/bin/python
 PACKAGES := protos dpu_agent switch controller hil
-# Most tests wait for real daemons, so files run beside each other; a file's own tests stay together.
-PYTEST_ARGS ?= -n 3 --dist loadfile
+# Tests with real daemons run one after another; the others beside them (tests/conftest.py).
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 help: ## list the commands
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20

@@ -21,6 +21,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("rig") and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip(reason="needs root for network namespaces"))
+        if item.get_closest_marker("rig") or item.get_closest_marker("loopback"):
+            # Real daemons share this computer's ports and interfaces' names: one worker runs them, one after another.
+            item.add_marker(pytest.mark.xdist_group("daemons"))
 
 
 @pytest.hookimpl(trylast=True)
