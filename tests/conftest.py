@@ -17,11 +17,12 @@ PROJECT = Path(__file__).resolve().parent.parent
 TRACES = PROJECT.parent / "shared" / "traces"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    in_workers = config.pluginmanager.hasplugin("xdist")
     for item in items:
         if item.get_closest_marker("rig") and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip(reason="needs root for network namespaces"))
-        if item.get_closest_marker("rig") or item.get_closest_marker("loopback"):
+        if in_workers and (item.get_closest_marker("rig") or item.get_closest_marker("loopback")):
             # Real daemons share this computer's ports and interfaces' names: one worker runs them, one after another.
             item.add_marker(pytest.mark.xdist_group("daemons"))
 

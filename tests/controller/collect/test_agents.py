@@ -252,7 +252,8 @@ def test_bytes_that_are_no_frame_of_this_agent_are_refused(
     agent.tamper = lambda sequence, raw: tamper(raw) if sequence == 3 else raw
     asyncio.run(_collect(surroundings, agent, lambda: len(surroundings.attempts()) >= 2))
     assert surroundings.frames() == agent.frames[:2]
-    assert _reasons(surroundings) == {reason.value}
+    # Breaking off a stream in the middle can cost its connection: the look after it may find none.
+    assert _reasons(surroundings) - {Reason.UNREACHABLE.value} == {reason.value}
 
 
 def _repacked(raw: bytes, *, body: bytes | None = None, signature: bytes | None = None) -> bytes:
