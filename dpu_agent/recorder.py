@@ -21,7 +21,8 @@ from dpu_agent.frames import Identity, SpoolFigures, next_frame, seal, state_aft
 from dpu_agent.metering import Metering
 from dpu_agent.ranges import Ranges
 from dpu_agent.segment import Moment, boot_tag
-from dpu_agent.spool import DISK_ERROR, DISK_FULL, FULL_ERRNOS, SPOOL_DAMAGED, Recovered, Spool
+from dpu_agent.segments import FULL_ERRNOS
+from dpu_agent.spool import DISK_ERROR, DISK_FULL, SPOOL_DAMAGED, Recovered, Spool
 from dpu_agent.state import AgentState, Loss, StateFile
 
 log = logging.getLogger(__name__)

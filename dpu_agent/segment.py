@@ -29,6 +29,7 @@ from dpu_agent.errors import StateError
 FORMAT_VERSION = 1
 # A frame of 64 ports is some 8 kB; millisecond series some 6 kB a port pair when saturated.
 MAX_PAYLOAD_BYTES = 256 * 1024
+MAX_SEQUENCE = 2**64 - 1
 FLAG_LOSSES = 1
 _PAGE_BYTES = 4096
 

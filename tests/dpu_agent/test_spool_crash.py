@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from dpu_agent import segment
 from dpu_agent.memory_disk import MemoryDisk, PowerCutError
+from dpu_agent.spool import Spool
 from protos.v1 import frame_pb2
 
 if TYPE_CHECKING:
     from tests.dpu_agent.conftest import Agent, Controller
+
+
+SEGMENT_BYTES = 4096
 
 
 def _story(agent: Agent, controller: Controller, chance: random.Random, rounds: int) -> None:
@@ -57,6 +63,34 @@ def test_a_power_cut_at_every_change_loses_nothing_shown(
         controller.check()
         assert controller.said_lost() == set(), "a power cut alone loses nothing"
         assert controller.frame(controller.newest).spool.lost_frames == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_power_cut_at_every_change_of_a_full_spool_hides_nothing(
+    seed: int, start_agent: Callable[..., Agent], new_controller: Callable[[], Controller]
+) -> None:
+    """At the bound the oldest file is written anew: whichever of its two names the disk kept, no frame is mistaken."""
+    options = {"max_bytes": 3 * 4096}
+    whole = MemoryDisk()
+    agent = start_agent(whole, **options)
+    started = whole.changes
+    agent.tick(60)
+    for cut in range(60 + seed, whole.changes - started, 3):
+        disk, controller = MemoryDisk(), new_controller()
+        agent = start_agent(disk, **options)
+        disk.changes_left = cut
+        with pytest.raises(PowerCutError):
+            agent.tick(60)
+        again = start_agent(disk.survivor(seed * 1000 + cut), clock=agent.clock, **options)
+        before = dict(again.recorder.frames_after(0, 1000))
+        again.tick(2)
+        if again.recorder.snapshot()[0].losses:
+            # The second made the oldest go: the third says so.
+            again.tick()
+        controller.take(again)
+        controller.check()
+        assert all(controller.journal.get(sequence, signed) == signed for sequence, signed in before.items())
+        assert not again.recorder.snapshot()[0].losses
 
 
 def test_truncation_at_every_byte(start_agent: Callable[..., Agent], new_controller: Callable[[], Controller]) -> None:
@@ -315,3 +349,51 @@ def test_many_threads_of_accidents(start_agent: Callable[..., Agent], new_contro
         agent.tick(2)
         controller.take(agent)
         controller.check()
+
+
+def _spool(disk: MemoryDisk) -> tuple[Spool, list[tuple[int, bytes]]]:
+    spool, _ = Spool.open(
+        disk, Path("/spool"), max_bytes=1 << 20, acknowledged=0, losses_in=lambda _: [], segment_bytes=SEGMENT_BYTES
+    )
+    return spool, spool.read_after(0, 100)
+
+
+def _put(disk: MemoryDisk, name: int, first: int, *sequences: int) -> Path:
+    """Write a segment by hand: its name, its header's first sequence, its records."""
+    path = Path("/spool") / f"{name:020d}.seg"
+    content = segment.encode_header(first)
+    for sequence in sequences:
+        content += segment.encode_record(sequence, segment.Moment(1, sequence), 0, b"%d" % sequence)
+    disk.replace_content(path, content.ljust(SEGMENT_BYTES, b"\0"))
+    return path
+
+
+def test_a_file_begun_anew_whose_new_name_did_not_reach_the_disk_counts_for_nothing() -> None:
+    disk = MemoryDisk()
+    stale = _put(disk, 1, 9, 9)
+    _put(disk, 5, 5, 5, 6)
+    _, frames = _spool(disk)
+    assert frames == [(5, b"5"), (6, b"6")]
+    assert stale.name not in disk.list(stale.parent)
+
+
+def test_a_segment_holds_nothing_of_the_next_one() -> None:
+    disk = MemoryDisk()
+    damaged = _put(disk, 1, 1, 1, 2, 7)
+    disk.replace_content(damaged, b"X" + disk.content(damaged)[1:])
+    _put(disk, 5, 5, 5, 6)
+    _, frames = _spool(disk)
+    assert [sequence for sequence, _ in frames] == [1, 2, 5, 6]
+
+
+def test_a_frame_that_should_be_there_and_is_not_does_not_hold_up_the_reader() -> None:
+    disk = MemoryDisk()
+    _put(disk, 1, 1, 1, 2)
+    _put(disk, 5, 5, 5, 6)
+    spool, _ = _spool(disk)
+    for sequence in (4, 8):
+        spool._kept.add(sequence, sequence)
+    assert [sequence for sequence, _ in spool.read_after(0, 100)] == [1, 2, 5, 6]
+    losses, lost = spool.take_losses()
+    assert lost == 2
+    assert {number for loss in losses for number in range(loss.first, loss.last + 1)} >= {4, 8}
