@@ -9,8 +9,11 @@ next is bounded by (bounds.md 12):
 
 An epoch proven to begin at zero counts as one more reading ``(not before, by, 0)``, which turns the first line into
 "all that the old epoch had counted is kept" and the second into "at most what the line allows until the reset".
-Without a line rate the second is infinite, and the most ends there: a new segment. Epochs whose continuity is not
-proven give a least but no most.
+Without a line rate the second is infinite, and the most ends there: a new segment.
+
+Epochs whose continuity is not proven give a least but no most. Even the least then needs to know which of two readings
+came first: of one before and one after an unnoticed restart, in windows that overlap, the higher may be the older. So
+only readings whose windows are apart are used.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class EpochReadings:
         base: the value that is 0 in ``columns``: a counter near 2^64 then still fits into int64.
         proven: its continuity is evidenced.
         start: its proven start, times from the origin.
+        continues: its values go on from those of the epoch before: nothing is counted twice or taken back.
     """
 
     number: int
@@ -49,6 +53,7 @@ class EpochReadings:
     base: int
     proven: bool
     start: EpochStart | None = None
+    continues: bool = False
 
 
 def epochs_of(
@@ -112,16 +117,21 @@ class Account:
         self._least, self._most = _Chain(), _Chain()
         found = []
         previous: Envelope | None = None
+        base: int | None = None
         for epoch in self._given:
-            envelope = Envelope(_with_start(epoch, previous), line)
+            known = epoch if epoch.proven else replace(epoch, columns=_apart(epoch.columns))
+            envelope = Envelope(_with_start(known, previous), line)
             wrong = contradiction(epoch.number, envelope) or _out_of_order(epoch, previous, envelope)
             if wrong is not None:
                 found.append(wrong)
+                # What goes on from readings that prove nothing goes on from nothing.
+                base = None
                 continue
-            self._least.append(envelope, _least_step(previous, envelope))
+            apart = epoch.base - base if epoch.continues and base is not None else None
+            self._least.append(envelope, _least_step(previous, envelope, apart))
             if epoch.proven:
                 self._most.append(envelope, _most_step(self._most.last, envelope))
-            previous = envelope
+            previous, base = envelope, epoch.base
         self.contradictions = tuple(found)
         self.first_latest = min((int(epoch.columns.latest.min()) for epoch in self._given), default=None)
         self.last_earliest = max((int(epoch.columns.earliest.max()) for epoch in self._given), default=None)
@@ -133,8 +143,8 @@ class Account:
 
     @property
     def epoch_count(self) -> int:
-        """Epochs with readings."""
-        return len(self._given)
+        """Counter epochs with readings; one that was cut where a counter may have wrapped is one."""
+        return len({epoch.number for epoch in self._given})
 
     @property
     def usable(self) -> bool:
@@ -265,8 +275,26 @@ class _Chain:
         self.envelopes.append(envelope)
 
 
-def _least_step(previous: Envelope | None, envelope: Envelope) -> int | None:
-    return None if previous is None else previous.highest - envelope.lowest
+def _apart(columns: Columns) -> Columns:
+    """Return readings whose windows do not overlap, as many as there can be."""
+    order = np.argsort(columns.latest, kind="stable")
+    earliest, latest = columns.earliest[order], columns.latest[order]
+    kept: list[int] = []
+    end: int | None = None
+    for index, (first, last) in enumerate(zip(earliest.tolist(), latest.tolist(), strict=True)):
+        if end is None or first >= end:
+            kept.append(index)
+            end = last
+    chosen = order[kept]
+    return Columns(*(part[chosen] for part in (columns.earliest, columns.latest, columns.low, columns.high)))
+
+
+def _least_step(previous: Envelope | None, envelope: Envelope, apart: int | None) -> int | None:
+    """Return the least by which the next epoch's scale lies above the one before; ``apart`` if its values go on."""
+    if previous is None:
+        return None
+    restarted = previous.highest - envelope.lowest
+    return restarted if apart is None else max(apart, restarted)
 
 
 def _most_step(previous: Envelope | None, envelope: Envelope) -> int | None:

@@ -139,6 +139,8 @@ class Track:
         unpadded: short frames are counted without the padding that the wire adds (bounds.md 10).
         super_packet_header_bytes: ``(least, most)`` header bytes that segmentation repeats in each further
             frame where this counter counts super-packets (bounds.md 10); None where it counts frames.
+        counter_bits: the counter begins again at 2 to this power. Below 64 it is followed as far as the line rate
+            allows (bounds.md 12), and its packets are left aside.
     """
 
     observer: Observer
@@ -154,6 +156,7 @@ class Track:
     epoch_starts: Mapping[int, EpochStart] = field(default_factory=dict)
     unpadded: bool = False
     super_packet_header_bytes: tuple[int, int] | None = None
+    counter_bits: int = 64
 
 
 @dataclass(frozen=True, slots=True)

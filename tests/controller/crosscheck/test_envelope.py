@@ -254,6 +254,14 @@ def test_positions_are_exact_for_any_rate(bytes_per_s: int, at: list[int]) -> No
     assert [int(one) for one in rate.position(whole(at))] == [bytes_per_s * t // 10**9 for t in at]
 
 
+def test_of_two_overlapping_readings_around_an_unnoticed_restart_the_higher_may_be_the_older() -> None:
+    """The counter had 977, restarted unnoticed, and stood at 0: nothing passed after time 3."""
+    said = (Said(0, 6, 977), Said(3, 9, 0))
+    assert bounds(account(*said), 3, 6) == (977, None)
+    assert bounds(account(*said, proven=frozenset()), 3, 6) == (0, None)
+    assert bounds(account(*said, proven=frozenset()), 0, 20) == (0, None)
+
+
 def test_an_epoch_of_unproven_continuity_has_a_least_but_no_most() -> None:
     said = (Said(0, 0, 1000), Said(10, 10, 1300))
     assert bounds(account(*said, proven=frozenset()), 0, 10) == (300, None)

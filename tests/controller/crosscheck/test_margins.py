@@ -13,7 +13,7 @@ from controller.crosscheck.case import Case
 from controller.crosscheck.check import crosscheck
 from controller.crosscheck.judging import judge
 from controller.crosscheck.laws import LAWS, sides
-from controller.crosscheck.model import Assumptions, FindingKind, Holds, Period, Track
+from controller.crosscheck.model import Assumptions, FindingKind, Holds, Period, Track, Unknown
 from protos.reading import Direction, Observer, Reading
 from protos.units import parse_duration_ns
 from tests.controller.crosscheck.scene import DPU, SWITCH, Poller, S, Truth, everywhere, link, site, steady
@@ -99,9 +99,11 @@ def test_only_an_error_as_long_as_the_silence_around_it_explains_what_was_never_
     assert law.margin_ns > 250 * S
 
 
-def test_a_breach_that_needs_the_line_rate_says_so() -> None:
+@pytest.mark.parametrize("own_rate", [None, 10_000_000, 1_000_000])
+def test_a_breach_that_needs_the_line_rate_says_so(own_rate: int | None) -> None:
     # The switch moved 10 MB within a second; the DPU's readings around it leave that open but for its line rate.
-    switch = Track(Observer.SWITCH, tuple(Reading(T0 + at, T0 + at, count) for at, count in ((0, 0), (S, 10_000_000))))
+    said = tuple(Reading(T0 + at, T0 + at, count) for at, count in ((0, 0), (S, 10_000_000)))
+    switch = Track(Observer.SWITCH, said, own_rate, 1_514)
     around = Track(
         Observer.DPU_UPLINK,
         (Reading(T0 - 50 * S, T0 - 50 * S, 0), Reading(T0 + 50 * S, T0 + 50 * S, 10_000_000)),
@@ -112,6 +114,10 @@ def test_a_breach_that_needs_the_line_rate_says_so() -> None:
     tracks = {Observer.SWITCH: switch, Observer.DPU_UPLINK: around}
     (one,) = crosscheck(site(replace(evidence, tracks=tracks), period=Period(T0, T0 + S))).links
     law = next(law for law in one.laws if law.law == "switch <= dpu.uplink")
+    if own_rate == 1_000_000:
+        # Its own line cannot have carried it: the switch contradicts itself and breaks no law.
+        assert law.unknown_because is Unknown.CONTRADICTION
+        return
     assert law.holds is Holds.NO
     assert law.gap_at_least_bytes == 10_000_000 - 1_000_000 - 1_514
     assert "it rests on the declared line rate" in law.margin

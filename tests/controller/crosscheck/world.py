@@ -197,11 +197,14 @@ def _read(
         epoch = bisect_right(restarts, true_at)
         since = restarts[epoch - 1] if epoch else None
         value = total(true_at) - total(since) if since is not None else base + total(true_at)
-        count = packets.at(true_at) - (packets.at(since) if since is not None else 0)
+        # Bytes, packets and drops of one reading need not be of one instant: only of its window and epoch.
+        until = restarts[epoch] - 1 if epoch < len(restarts) else last
+        asked, dropped_at = (max(min(rng.randint(first, last), until), first if since is None else since) for _ in "pd")
+        count = packets.at(asked) - (packets.at(since) if since is not None else 0)
         if rng.random() >= lost:
             number = 0 if unnoticed else epoch
             readings.append(Reading(first, last, value, count if with_packets else None, number, framing))
-            dropped = drops.at(true_at) - (drops.at(since) if since is not None else 0)
+            dropped = drops.at(dropped_at) - (drops.at(since) if since is not None else 0)
             drop_readings.append(Reading(first, last, dropped, None, number))
         at += interval
     if rng.random() < 0.2:
