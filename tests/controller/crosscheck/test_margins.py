@@ -99,10 +99,13 @@ def test_only_an_error_as_long_as_the_silence_around_it_explains_what_was_never_
     assert law.margin_ns > 250 * S
 
 
-@pytest.mark.parametrize("own_rate", [None, 10_000_000, 1_000_000])
-def test_a_breach_that_needs_the_line_rate_says_so(own_rate: int | None) -> None:
-    # The switch moved 10 MB within a second; the DPU's readings around it leave that open but for its line rate.
-    said = tuple(Reading(T0 + at, T0 + at, count) for at, count in ((0, 0), (S, 10_000_000)))
+@pytest.mark.parametrize(
+    ("own_rate", "count"),
+    [(None, 10_000_000), (10_000_000, 10_000_000), (1_500_000, 1_400_000), (1_000_000, 10_000_000)],
+)
+def test_a_breach_that_needs_the_line_rate_says_so(own_rate: int | None, count: int) -> None:
+    # The switch moved more within a second than the DPU's line can; the DPU's readings around it leave that open but for its line rate.
+    said = (Reading(T0, T0, 0), Reading(T0 + S, T0 + S, count))
     switch = Track(Observer.SWITCH, said, own_rate, 1_514)
     around = Track(
         Observer.DPU_UPLINK,
@@ -119,5 +122,5 @@ def test_a_breach_that_needs_the_line_rate_says_so(own_rate: int | None) -> None
         assert law.unknown_because is Unknown.CONTRADICTION
         return
     assert law.holds is Holds.NO
-    assert law.gap_at_least_bytes == 10_000_000 - 1_000_000 - 1_514
+    assert law.gap_at_least_bytes == count - 1_000_000 - 1_514
     assert "it rests on the declared line rate" in law.margin
