@@ -104,7 +104,7 @@ def test_only_an_error_as_long_as_the_silence_around_it_explains_what_was_never_
     [(None, 10_000_000), (10_000_000, 10_000_000), (1_500_000, 1_400_000), (1_000_000, 10_000_000)],
 )
 def test_a_breach_that_needs_the_line_rate_says_so(own_rate: int | None, count: int) -> None:
-    # The switch moved more within a second than the DPU's line can; the DPU's readings around it leave that open but for its line rate.
+    # The switch moved more within a second than the DPU's line can; its readings around leave that open otherwise.
     said = (Reading(T0, T0, 0), Reading(T0 + S, T0 + S, count))
     switch = Track(Observer.SWITCH, said, own_rate, 1_514)
     around = Track(
