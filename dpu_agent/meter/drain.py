@@ -120,10 +120,9 @@ def drain(shape: Shape, lanes: Words, ring: Words, mark: Mark, now_ns: int) -> D
         base = cpu * shape.slots * SLOT_WORDS
         own = ring[base : base + shape.slots * SLOT_WORDS]
         # A lane counts in the order of time, and only itself writes over its slots, a ring's length later.
-        newest = lanes[at + LANE_INDEX]
-        first = max(newest - shape.slots + 1, lane.index, 1)
+        # One that paused may hold slots older than that length, so only their own index says what they hold.
         found = _Lane(lane, mark.bucket, mark.bucket - behind)
-        for slot in _slots(own, shape.slots, first, min(end, newest + 1)):
+        for slot in _slots(own, shape.slots, max(lane.index, 1), min(end, lanes[at + LANE_INDEX] + 1)):
             # The next frame may be writing over the slots whose turn it is now.
             if (slot[0] - now) % shape.slots >= guard:
                 found.take(slot)
@@ -183,6 +182,12 @@ class _Lane:
 
 def _slots(ring: Words, slots: int, first: int, end: int) -> Iterator[Sequence[int]]:
     """Yield index and totals of the slots that hold buckets ``[first, end)``, in order."""
+    if end - first > slots:
+        for index in sorted(index for index in ring[::SLOT_WORDS].tolist() if first <= index < end):
+            row = ring[(place := index % slots * SLOT_WORDS) : place + SLOT_AFTER + TOTALS_WORDS].tolist()
+            if row[0] == index:
+                yield row
+        return
     at = first
     while at < end:
         place = at % slots

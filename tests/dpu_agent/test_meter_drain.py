@@ -153,6 +153,19 @@ def test_a_sparse_lane_keeps_its_places_across_a_late_drain() -> None:
     assert [bucket.index for bucket in found.buckets] == [START_NS // MS + 19_000]
 
 
+def test_a_lane_that_paused_keeps_what_is_older_than_the_ring_is_long() -> None:
+    """Only the slots its later frames wrote over are gone, as when the traffic moves to another CPU and back."""
+    kernel, mark = Kernel(), fresh(SHAPE, START_NS)
+    for ms in (0, 1, 2, 500, SHAPE.slots + 1, SHAPE.slots + 700):
+        kernel.frame(0, START_NS + ms * MS, Totals(60, 60, 1))
+    found = kernel.drain(mark, START_NS + (SHAPE.slots + 1_000) * MS)
+    check(found)
+    places = [bucket.index - START_NS // MS for bucket in found.buckets]
+    assert places == [0, 2, 500, SHAPE.slots + 1, SHAPE.slots + 700], "the bucket at 1 was written over"
+    assert [(part.first - START_NS // MS, part.end - START_NS // MS) for part in found.unplaced] == [(0, 2)]
+    assert found.lost == 2
+
+
 def test_a_frame_that_was_counted_late_is_unplaced_not_moved() -> None:
     kernel, mark = Kernel(), fresh(SHAPE, START_NS)
     kernel.frame(0, START_NS + 5 * MS, Totals(60, 60, 1))

@@ -488,16 +488,20 @@ def test_a_drain_that_stalls_longer_than_the_ring_loses_places_not_bytes(
 ) -> None:
     meters = open_meters()
     path.read(meters, 1)
+    drained = time.monotonic()
     before = path.counters(DPU, HOST_PORT)["rx_bytes"]
-    end = time.monotonic() + 9.5
     with path.raw_socket() as sender:
-        while time.monotonic() < end:
+        while time.monotonic() < drained + 9.5:
             sender.send(FRAME)
             time.sleep(0.003)
     time.sleep(SETTLE_S)
     reading = path.read(meters, 2)[HOST_PORT]
+    # A shared machine may pause anywhere in between: what is lost is what the ring cannot hold of the time that passed.
+    beyond_the_ring = (time.monotonic() - drained) * 1_000 - 8_192
     sent = path.counters(DPU, HOST_PORT)["rx_bytes"] - before
     assert reading.moved.raw_bytes == sent, "not a byte is missing"
-    assert 1_000 < reading.lost_buckets < 2_500
-    assert 0 < sum(part.moved.raw_bytes for part in reading.unplaced) < sent / 3
-    assert all(part.end - part.first < 2_500 for part in reading.unplaced)
+    assert beyond_the_ring > 1_000
+    # Less where a CPU paused and so kept older buckets.
+    assert 0 < reading.lost_buckets < beyond_the_ring + 500
+    assert 0 < sum(part.moved.raw_bytes for part in reading.unplaced) < sent
+    assert all(part.end - part.first < beyond_the_ring + 500 for part in reading.unplaced)
