@@ -13,6 +13,7 @@ from controller.logkeys import make_site_keys
 from controller.site import load
 from controller.site_credential import load_site_credential
 from controller.timeline import Timeline
+from controller.verifierkey import verifier_key
 
 app = typer.Typer()
 
@@ -30,6 +31,7 @@ def init(site_file: SiteFileArgument = SITE_FILE) -> None:
     entry = NewEntry(Kind.SITE, site.name, timeline.now_ns(), site.content, {"version": version("weighbridge")})
     with Journal.create(site.controller.journal, anchor, entry) as journal:
         publish(journal, make_site_keys(journal.path, site.name).log)
+        verifier_key(journal.path)
     devices = (
         counted(len(site.links), "link"),
         counted(len(site.agents()), "agent"),
