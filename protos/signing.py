@@ -32,6 +32,9 @@ class SigningDomain(enum.Enum):
     FRAME = "frame"
     LEASE = "lease"
     CLASS_TABLE = "class-table"
+    LEASE_REVOCATION = "lease-revocation"
+    AGREEMENT = "agreement"
+    LOAD_WINDOW = "load-window"
 
 
 class SignatureRejected(ValueError):  # noqa: N818  a verdict on the input, named for what happened

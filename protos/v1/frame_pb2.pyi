@@ -1,3 +1,4 @@
+from protos.v1 import lease_pb2 as _lease_pb2
 from protos.v1 import meter_pb2 as _meter_pb2
 from protos.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers
@@ -45,7 +46,7 @@ class Loss(_message.Message):
     def __init__(self, first_sequence: _Optional[int] = ..., last_sequence: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("version", "agent", "sequence", "previous_sha256", "clock", "ports", "spool", "losses", "agent_version", "agent_start", "meters", "class_table_sha256")
+    __slots__ = ("version", "agent", "sequence", "previous_sha256", "clock", "ports", "spool", "losses", "agent_version", "agent_start", "meters", "class_table_sha256", "limits")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +59,7 @@ class Frame(_message.Message):
     AGENT_START_FIELD_NUMBER: _ClassVar[int]
     METERS_FIELD_NUMBER: _ClassVar[int]
     CLASS_TABLE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     version: int
     agent: str
     sequence: int
@@ -70,7 +72,8 @@ class Frame(_message.Message):
     agent_start: int
     meters: _containers.RepeatedCompositeFieldContainer[_meter_pb2.MeterReading]
     class_table_sha256: bytes
-    def __init__(self, version: _Optional[int] = ..., agent: _Optional[str] = ..., sequence: _Optional[int] = ..., previous_sha256: _Optional[bytes] = ..., clock: _Optional[_Union[ClockStamp, _Mapping]] = ..., ports: _Optional[_Iterable[_Union[_reading_pb2.PortReading, _Mapping]]] = ..., spool: _Optional[_Union[SpoolState, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[Loss, _Mapping]]] = ..., agent_version: _Optional[str] = ..., agent_start: _Optional[int] = ..., meters: _Optional[_Iterable[_Union[_meter_pb2.MeterReading, _Mapping]]] = ..., class_table_sha256: _Optional[bytes] = ...) -> None: ...
+    limits: _lease_pb2.LimitsReading
+    def __init__(self, version: _Optional[int] = ..., agent: _Optional[str] = ..., sequence: _Optional[int] = ..., previous_sha256: _Optional[bytes] = ..., clock: _Optional[_Union[ClockStamp, _Mapping]] = ..., ports: _Optional[_Iterable[_Union[_reading_pb2.PortReading, _Mapping]]] = ..., spool: _Optional[_Union[SpoolState, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[Loss, _Mapping]]] = ..., agent_version: _Optional[str] = ..., agent_start: _Optional[int] = ..., meters: _Optional[_Iterable[_Union[_meter_pb2.MeterReading, _Mapping]]] = ..., class_table_sha256: _Optional[bytes] = ..., limits: _Optional[_Union[_lease_pb2.LimitsReading, _Mapping]] = ...) -> None: ...
 
 class SignedFrame(_message.Message):
     __slots__ = ("body", "signature")
