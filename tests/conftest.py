@@ -16,7 +16,10 @@ PROJECT = Path(__file__).resolve().parent.parent
 # The recorded counters lie beside the project; nothing of them is copied into it.
 TRACES = PROJECT.parent / "shared" / "traces"
 
+_ONE_WORKER = "daemons"
 
+
+@pytest.hookimpl(tryfirst=True)  # before xdist writes the groups into the names of tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     in_workers = config.pluginmanager.hasplugin("xdist")
     for item in items:
@@ -24,7 +27,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs root for network namespaces"))
         if in_workers and (item.get_closest_marker("rig") or item.get_closest_marker("loopback")):
             # Real daemons share this computer's ports and interfaces' names: one worker runs them, one after another.
-            item.add_marker(pytest.mark.xdist_group("daemons"))
+            item.add_marker(pytest.mark.xdist_group(_ONE_WORKER))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fail at once where the group is not honoured: rigs would be built over one another."""
+    for item in session.items if hasattr(session.config, "workerinput") else ():
+        if item.get_closest_marker("xdist_group") and not item.nodeid.endswith(f"@{_ONE_WORKER}"):
+            raise pytest.UsageError(f"{item.nodeid} is not kept to one worker; see the pytest version in constraints.txt")
 
 
 @pytest.hookimpl(trylast=True)
