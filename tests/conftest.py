@@ -32,9 +32,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fail at once where the group is not honoured: rigs would be built over one another."""
-    for item in session.items if hasattr(session.config, "workerinput") else ():
+    in_a_worker = hasattr(session.config, "workerinput")
+    for item in session.items if in_a_worker else ():
         if item.get_closest_marker("xdist_group") and not item.nodeid.endswith(f"@{_ONE_WORKER}"):
-            raise pytest.UsageError(f"{item.nodeid} is not kept to one worker; see the pytest version in constraints.txt")
+            raise pytest.UsageError(f"{item.nodeid} is not kept to one worker; is pytest as in constraints.txt?")
 
 
 @pytest.hookimpl(trylast=True)

@@ -190,11 +190,17 @@ def test_kills_of_either_side_lose_and_double_nothing(bench: Bench) -> None:
         def last() -> int:
             return journal.last_sequence(Kind.FRAME, "node1-dpu0")
 
+        def given_up() -> int:
+            return sum(1 for _ in journal.entries(kinds=[Kind.ATTEMPT], source="sw1"))
+
         with traffic(bench):
             for number in range(10):
                 bench.start_controller()
                 before = last()
                 _until(lambda before=before: last() > before + 5, bench)  # type: ignore[misc]
+                if number in (2, 7):  # the dead switch is to have been looked for on both sides of some kills
+                    before = given_up()
+                    _until(lambda before=before: given_up() > before, bench)  # type: ignore[misc]
                 if number % 2:
                     bench.kill("agent")
                     bench.start_agent()
@@ -254,7 +260,7 @@ def _check_bounds(journal: Journal, site: Site, sent: tuple[int, int]) -> None:
         assert reading.earliest_ns <= reading.latest_ns <= entry.recorded_ns
     widths = sorted(reading.latest_ns - reading.earliest_ns for reading in track.readings)
     assert widths[len(widths) // 2] < 20_000_000
-    # Runs that were killed before their first poll of the dead switch was given up say nothing of it.
+    # Of the runs that were killed before their first poll of the dead switch was given up nothing is known.
     who = {silence.who for silence in link.tracks[Observer.SWITCH].looked}
     assert "controller-stopped" in who
     assert who <= {"controller-stopped", "device-silent", "not-polled"}
