@@ -15,7 +15,7 @@ from controller.evidence.statement import Statement
 from controller.evidence.tree import prove_consistency, prove_inclusion
 from controller.journal import Journal, Kind, NewEntry
 from controller.journal_entry import COLUMNS, Row, entry_of
-from controller.journal_log import leaf_data, publish, subtree
+from controller.journal_log import best_witnessed, leaf_data, publish, subtree
 from controller.judgement import Part, json_text, worst
 from controller.logkeys import SiteKeys
 
@@ -49,23 +49,27 @@ def issue(journal: Journal, keys: SiteKeys, parts: tuple[Part, ...], *, size: in
 
 
 def write(journal: Journal, keys: SiteKeys, path: Path, *, leaf: int, size: int, result: bytes, extent: Extent) -> None:
-    """Write the bundle of the report in ``leaf`` to ``path``, under the newest checkpoint.
+    """Write the bundle of the report in ``leaf`` to ``path``.
+
+    It stands under the newest checkpoint; or, if that one has fewer cosignatures than an earlier one that has the
+    report as well, under the one with the most.
 
     Raises:
         EvidenceError: the journal is damaged.
         OperatorError: the file cannot be written.
     """
-    newest = publish(journal, keys.log)
+    publish(journal, keys.log)
+    under = best_witnessed(journal, leaf)
     root = subtree(journal)
     entry = next(journal.entries(kinds=[Kind.REPORT], from_leaf=leaf))
     head = Head(
         extent,
         entry.body,
         result,
-        newest.note.encode(),
+        under.note.encode(),
         next(leaf_data(journal, leaf, leaf + 1)),
-        tuple(prove_inclusion(leaf, newest.checkpoint.size, root)),
-        tuple(prove_consistency(size, newest.checkpoint.size, root)),
+        tuple(prove_inclusion(leaf, under.checkpoint.size, root)),
+        tuple(prove_consistency(size, under.checkpoint.size, root)),
     )
     write_bundle(path, head, _entries(journal, size) if extent is Extent.FULL else ())
 

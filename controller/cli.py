@@ -40,6 +40,7 @@ COMMANDS = {
     "report": "controller.cli_report:app",
     "verify": "controller.cli_verify:app",
     "journal": "controller.cli_journal:app",
+    "witness": "controller.cli_witness:app",
 }
 """In the order in which an operator first meets them."""
 

@@ -11,7 +11,9 @@ import typer
 
 from controller.cli_options import SITE_FILE, AsJson, SiteFile, counted
 from controller.cli_period import format_utc
-from controller.errors import EvidenceError
+from controller.errors import EvidenceError, OperatorError
+from controller.evidence.note import KeyKind, NoteKey, decode_key
+from controller.evidence.refusal import VerificationError
 from controller.journal import Journal
 from controller.journal_fsck import Fsck
 from controller.journal_fsck import fsck as check_journal
@@ -27,6 +29,10 @@ JournalFile = Annotated[
     Path | None,
     typer.Option("--journal", metavar="FILE", help="The journal itself, instead of the one that the site file names."),
 ]
+
+_MAX_LINE_BYTES = 4096
+_RECENT_CHECKPOINTS = 10_000
+"""A week of them: an answer that comes later is of no use."""
 
 
 @app.command()
@@ -93,6 +99,71 @@ def checkpoint(site_file: SiteFile = SITE_FILE) -> None:
     with Journal.open(site.controller.journal) as journal:
         found = publish(journal, make_site_keys(journal.path, site.name).log)
     typer.echo(found.note.encode().decode("utf-8"), nl=False)
+
+
+@app.command()
+def request(
+    witness: Annotated[
+        str, typer.Argument(help="The witness's verifier key, as `weighbridge witness init` printed it.")
+    ],
+    site_file: SiteFile = SITE_FILE,
+    journal_file: JournalFile = None,
+    old: Annotated[
+        int | None, typer.Option("--old", metavar="SIZE", help="What it cosigned last, if the journal does not know.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The request.")] = Path(
+        "cosign.request"
+    ),
+) -> None:
+    """Write what a witness without a network needs to cosign the newest checkpoint: `weighbridge witness cosign`."""
+    from controller.cosigning import request_for  # noqa: PLC0415
+
+    with Journal.open(_journal_path(site_file, journal_file), read_only=True) as journal:
+        asked, made = request_for(journal, _witness_key(witness), old)
+    try:
+        output.write_bytes(made.encode())
+    except OSError as error:
+        raise OperatorError(f"{output}: cannot be written ({error.strerror}). Check the folder.") from error
+    typer.echo(f"{output}: from {made.old} to {asked.checkpoint.size} entries", err=True)
+
+
+@app.command()
+def cosignature(
+    witness: Annotated[str, typer.Argument(help="The witness's verifier key.")],
+    answer: Annotated[Path, typer.Argument(metavar="FILE", help="What `weighbridge witness cosign` printed.")],
+    site_file: SiteFile = SITE_FILE,
+    journal_file: JournalFile = None,
+) -> None:
+    """Keep a cosignature that came as a file. Exit code 1: it is not that witness's, of no checkpoint that is here."""
+    from controller.journal_log import keep_cosignature, sizes  # noqa: PLC0415
+
+    key = _witness_key(witness)
+    try:
+        line = answer.read_bytes()[:_MAX_LINE_BYTES].decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OperatorError(f"{answer}: cannot be read ({error}). Name the cosignature.") from error
+    with Journal.open(_journal_path(site_file, journal_file)) as journal:
+        # The answer does not say which checkpoint it is of; of the last few it fits one, or none.
+        for size in reversed(sizes(journal)[-_RECENT_CHECKPOINTS:]):
+            try:
+                keep_cosignature(journal, size, line, key)
+            except EvidenceError:
+                continue
+            typer.echo(f"{key.name} cosigned {counted(size, 'entry', 'entries')}: kept", err=True)
+            return
+    raise EvidenceError(
+        f"{answer}: is no cosignature of {key.name} for a checkpoint of this journal; nothing was kept."
+    )
+
+
+def _witness_key(text: str) -> NoteKey:
+    try:
+        key = decode_key(text)
+    except VerificationError as error:
+        raise OperatorError(f"{error}. Copy the whole key, from `weighbridge witness init`.") from error
+    if key.kind is not KeyKind.WITNESS:
+        raise OperatorError(f"{key.name} is a log's key, not a witness's. Copy it from `weighbridge witness init`.")
+    return key
 
 
 def _journal_path(site_file: Path, journal_file: Path | None) -> Path:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from controller.cli_options import SITE_FILE, SiteFile
 from controller.cli_period import parse_period
+
+if TYPE_CHECKING:
+    from controller.journal import Journal
+    from controller.site import Site
 
 app = typer.Typer()
 
@@ -68,8 +72,23 @@ def report(  # noqa: PLR0917  typer reads options from the signature
     with Journal.open(path) as journal:
         keys = make_site_keys(path, site.name)
         leaf = issue(journal, keys, parts, size=size, period=period, now_ns=timeline.now_ns())
+        _ask_witnesses(journal, site)
         extent = Extent.FULL if full else Extent.SUMMARY
         result = json_text(parts).encode()
         write(journal, keys, output, leaf=leaf, size=size, result=result, extent=extent)
     typer.echo(f"{output}: {worst(parts).value}, entry {leaf} of the log, {output.stat().st_size} bytes", err=True)
     raise typer.Exit(EXIT_CODES[worst(parts)])
+
+
+def _ask_witnesses(journal: Journal, site: Site) -> None:
+    """Have the site's witnesses cosign the checkpoint that has the report, and say which of them did."""
+    import asyncio  # noqa: PLC0415
+
+    from controller.collect.witnesses import WitnessAt, ask_all, witnesses_of  # noqa: PLC0415
+    from controller.errors import WeighbridgeError  # noqa: PLC0415
+
+    def said(witness: WitnessAt, what: int | WeighbridgeError) -> None:
+        text = str(what) if isinstance(what, WeighbridgeError) else f"cosigned {what} entries"
+        typer.echo(f"{witness.key.name}: {text}", err=True)
+
+    asyncio.run(ask_all(journal, witnesses_of(site), said))

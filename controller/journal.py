@@ -33,6 +33,7 @@ from controller.journal_entry import (
     Row,
     entry_of,
     prepare,
+    read_row,
 )
 from controller.journal_schema import SIDE_FILES, fsync_folder, new_database, open_database, sqlite_errors
 
@@ -208,7 +209,7 @@ class Journal:
         from_ns: int | None = None,
         to_ns: int | None = None,
     ) -> Iterator[Entry]:
-        """Yield the entries in leaf order, as they stood when the first was asked for.
+        """Yield the entries in leaf order, as they stood when the first was asked for; without those that were pruned.
 
         Args:
             kinds: only these; None for all.
@@ -233,18 +234,21 @@ class Journal:
         if kinds is not None or source is not None:
             chosen = set(kinds if kinds is not None else Kind)
         first = max(first, from_leaf)
-        walks = [self._walk(kind, source, range(first, last + 1)) for kind in chosen]
+        pruned_stop = self.pruned()[0]
+        walks = [self._walk(kind, source, range(first, last + 1), pruned_stop) for kind in chosen]
         for entry in heapq.merge(*walks, key=attrgetter("leaf")):
             if low <= entry.recorded_ns <= high:
                 yield entry
 
-    def _walk(self, kind: Kind | None, source: str | None, leaves: range) -> Iterator[Entry]:
+    def _walk(self, kind: Kind | None, source: str | None, leaves: range, pruned_stop: int) -> Iterator[Entry]:
         where, values = _where(kind, source)
         query = f"SELECT {COLUMNS} FROM entry WHERE {where} AND leaf BETWEEN ? AND ? ORDER BY leaf LIMIT ?"  # noqa: S608  constants
         while leaves:
             rows = self.rows(query, *values, leaves[0], leaves[-1], _PAGE_ENTRIES)
             for row in rows:
-                yield entry_of(self.path, row)
+                found = read_row(self.path, row, pruned_stop=pruned_stop)
+                if isinstance(found, Entry):
+                    yield found
             if len(rows) < _PAGE_ENTRIES:
                 return
             leaves = range(rows[-1][0] + 1, leaves.stop)
@@ -258,6 +262,13 @@ class Journal:
         where, values = _where(kind, source)
         rows = self.rows(f"SELECT {COLUMNS} FROM entry WHERE {where} ORDER BY leaf DESC LIMIT 1", *values)  # noqa: S608  constants
         return entry_of(self.path, rows[0]) if rows else None
+
+    def pruned(self) -> tuple[int, int | None]:
+        """Return before which leaf bodies may have been dropped, 0 for none, and before which time on the timeline."""
+        if not self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'prune'"):
+            return 0, None
+        rows = self.rows("SELECT stop, before_ns FROM prune ORDER BY stop DESC LIMIT 1")
+        return (int(rows[0][0]), int(rows[0][1])) if rows else (0, None)
 
     def last_sequence(self, kind: Kind, source: str) -> int:
         """Return the highest sequence of ``kind`` and ``source``; 0 if there is none."""

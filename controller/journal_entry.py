@@ -18,6 +18,9 @@ POLL        bytes of the switch's poll record                  switch name      
 SCRAPE      the HTTP body                                      node name             first_sent_ns, received_ns,
                                                                                      status, content_type, url
 REPORT      the DSSE envelope's exact bytes                    site name
+PRUNE       JSON of :mod:`controller.journal_prune`            site name
+LOG_KEY     a note: the log's new key, signed by the old and   the log's name
+            the new (:mod:`controller.logrotation`)
 ATTEMPT     JSON what, reason, text, first_sent_ns,            the device
             gave_up_ns
 WEIGHT      JSON link, direction, from_ns, to_ns, bytes,       link name
@@ -37,6 +40,7 @@ from typing import Any, NamedTuple
 
 from controller.errors import EvidenceError, InternalError
 from controller.evidence.leaf import Leaf
+from controller.journal_schema import PRUNABLE
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -62,6 +66,8 @@ class Kind(enum.Enum):
     ATTEMPT = "attempt"
     WEIGHT = "weight"
     REPORT = "report"
+    PRUNE = "prune"
+    LOG_KEY = "log-key"
 
 
 class ConflictingEntryError(EvidenceError):
@@ -108,6 +114,17 @@ class Entry:
     meta: Mapping[str, JsonValue]
     sequence: int | None
     body_sha256: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """An entry whose body was dropped by a journaled decision; what is left of it is still bound by its leaf."""
+
+    leaf: int
+    kind: Kind
+    source: str
+    recorded_ns: int
+    sequence: int | None
 
 
 class Row(NamedTuple):
@@ -161,21 +178,41 @@ def entry_of(path: Path, columns: tuple[Any, ...]) -> Entry:
     Raises:
         EvidenceError: a digest does not check, or the kind is unknown; the text names the leaf.
     """
+    found = read_row(path, columns, pruned_stop=0)
+    assert isinstance(found, Entry)  # noqa: S101  nothing before leaf 0 was dropped
+    return found
+
+
+def read_row(path: Path, columns: tuple[Any, ...], *, pruned_stop: int) -> Entry | Pruned:
+    """Return the entry in a row of the journal at ``path``, or what is left of it.
+
+    Args:
+        path: names the journal in errors.
+        columns: :data:`COLUMNS` of the row.
+        pruned_stop: bodies of leaves before this one may have been dropped.
+
+    Raises:
+        EvidenceError: a digest does not check, or the kind is unknown; the text names the leaf.
+    """
     row, (entry_sha256, body) = Row(*columns[:-2]), columns[-2:]
-    for what, digest, recorded in (
-        ("body", hashlib.sha256(body).digest(), row.body_sha256),
-        ("header", row.digest(), entry_sha256),
-    ):
-        if digest != recorded:
-            raise EvidenceError(
-                f"{path}: the {what} of leaf {row.leaf} ({row.kind} of {row.source}) is not what was "
-                "recorded: its digest does not check. Restore the journal from a copy; "
-                "`weighbridge journal fsck` lists every damaged leaf."
-            )
+    if row.digest() != entry_sha256:
+        raise _damaged(path, row, "header")
     try:
         kind = Kind(row.kind)
     except ValueError as error:
         raise EvidenceError(
             f"{path}: leaf {row.leaf} has the unknown kind {row.kind!r}. Update weighbridge on this machine."
         ) from error
+    if hashlib.sha256(body).digest() != row.body_sha256:
+        if body == b"" and row.leaf < pruned_stop and row.kind in PRUNABLE:
+            return Pruned(row.leaf, kind, row.source, row.recorded_ns, row.sequence)
+        raise _damaged(path, row, "body")
     return Entry(row.leaf, kind, row.source, row.recorded_ns, body, json.loads(row.meta), row.sequence, row.body_sha256)
+
+
+def _damaged(path: Path, row: Row, what: str) -> EvidenceError:
+    return EvidenceError(
+        f"{path}: the {what} of leaf {row.leaf} ({row.kind} of {row.source}) is not what was "
+        "recorded: its digest does not check. Restore the journal from a copy; "
+        "`weighbridge journal fsck` lists every damaged leaf."
+    )

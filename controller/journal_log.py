@@ -172,8 +172,53 @@ def keep_cosignature(journal: Journal, size: int, line: str, witness: NoteKey) -
     if time_s is None or len(note.signatures) != 1:
         raise EvidenceError(f"the answer of {witness.name} is not one cosignature of its key; it was not kept")
     with journal.writing() as connection:
+        connection.execute("INSERT OR IGNORE INTO witness (vkey) VALUES (?)", (witness.encode(),))
         connection.execute("INSERT OR IGNORE INTO cosignature (size, line) VALUES (?, ?)", (size, line))
     return time_s
+
+
+def best_witnessed(journal: Journal, leaf: int) -> Stored:
+    """Return, of the checkpoints that commit to ``leaf``, the one with the most cosignatures; of these the newest.
+
+    Raises:
+        EvidenceError: there is none, or it cannot be read.
+    """
+    rows = journal.rows(
+        "SELECT checkpoint.size FROM checkpoint LEFT JOIN cosignature USING (size) WHERE size > ? "
+        "GROUP BY size ORDER BY count(line) DESC, size DESC LIMIT 1",
+        leaf,
+    )
+    if not rows:
+        raise EvidenceError(
+            f"{journal.path}: no checkpoint commits to entry {leaf}. Run `weighbridge journal checkpoint`."
+        )
+    return stored(journal, rows[0][0])
+
+
+def cosigned_size(journal: Journal, witness: NoteKey) -> int:
+    """Return the size of the newest checkpoint that ``witness`` cosigned, as far as the journal knows; 0 for none.
+
+    Raises:
+        EvidenceError: a cosignature that is kept cannot be read.
+    """
+    if not has_log(journal):
+        return 0
+    for size, line in journal.rows("SELECT size, line FROM cosignature ORDER BY size DESC"):
+        try:
+            (found,) = notes.decode_signatures(line)
+        except VerificationError as error:
+            raise EvidenceError(
+                f"{journal.path}: a cosignature of the checkpoint of {size} leaves: {error}. Restore a copy."
+            ) from error
+        if (found.name, found.key_id) == (witness.name, witness.key_id):
+            return int(size)
+    return 0
+
+
+def witnesses(journal: Journal) -> list[str]:
+    """Return the verifier keys of the witnesses whose cosignatures the journal has."""
+    known = journal.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'witness'")
+    return [row[0] for row in journal.rows("SELECT vkey FROM witness ORDER BY vkey")] if known else []
 
 
 def subtree(journal: Journal, fresh: dict[tuple[int, int], bytes] | None = None) -> Subtree:

@@ -9,8 +9,13 @@ in the row and of ``body_sha256``. A flipped bit anywhere in a row is found when
 
 Format 2 adds what the entries are as a log (:mod:`controller.journal_log`): signed checkpoints, their cosignatures, and
 roots of full subtrees, so that a proof does not read every leaf. All but the signatures can be computed again
-from the entries. A journal of format 1 gets these tables when it is next opened for writing; its entries stay as
-they are.
+from the entries.
+
+Format 3 adds the keys of witnesses, so that cosignatures can be checked for damage, and pruning
+(:mod:`controller.journal_prune`): the body of an entry may be emptied, nothing else of it, and only where a journaled
+decision says so.
+
+An older journal gets what it lacks when it is next opened for writing; its entries stay as they are.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from pathlib import Path
 
 from controller.errors import EvidenceError, InternalError, OperatorError, WeighbridgeError
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Stored in ``PRAGMA user_version``. A reader refuses a newer one: it would not know what it does not see."""
 
 APPLICATION_ID = 0x57424A4E
@@ -88,6 +93,44 @@ CREATE TRIGGER checkpoint_is_never_removed BEFORE DELETE ON checkpoint
 """
 
 
+PRUNABLE = ("frame", "clock", "poll", "scrape", "attempt")
+"""Kinds whose bodies may be dropped: what collectors wrote. Decisions, keys, site files and reports stay for ever."""
+
+_PRUNE_TABLES = f"""
+CREATE TABLE witness (
+    vkey TEXT PRIMARY KEY
+) STRICT;
+CREATE TABLE prune (
+    stop      INTEGER PRIMARY KEY CHECK (stop >= 0),
+    before_ns INTEGER NOT NULL,
+    decision  INTEGER NOT NULL REFERENCES entry (leaf) CHECK (decision >= stop)
+) STRICT;
+CREATE TRIGGER prune_only_grows BEFORE INSERT ON prune
+    WHEN NEW.stop < (SELECT coalesce(max(stop), 0) FROM prune)
+    BEGIN SELECT RAISE(ABORT, 'what was dropped stays dropped'); END;
+CREATE TRIGGER prune_is_never_changed BEFORE UPDATE ON prune
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER prune_is_never_removed BEFORE DELETE ON prune
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER cosignature_is_never_changed BEFORE UPDATE ON cosignature
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER cosignature_is_never_removed BEFORE DELETE ON cosignature
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+DROP TRIGGER IF EXISTS entry_is_never_changed;
+CREATE TRIGGER entry_is_never_changed BEFORE UPDATE ON entry
+    WHEN NOT (NEW.body = x'' AND OLD.kind IN {PRUNABLE}
+              AND OLD.leaf < (SELECT coalesce(max(stop), 0) FROM prune)
+              AND (NEW.leaf, NEW.kind, NEW.source, NEW.sequence, NEW.recorded_ns, NEW.meta, NEW.body_sha256,
+                   NEW.entry_sha256)
+               IS (OLD.leaf, OLD.kind, OLD.source, OLD.sequence, OLD.recorded_ns, OLD.meta, OLD.body_sha256,
+                   OLD.entry_sha256))
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+"""  # noqa: S608  constants
+
+_SCRIPTS = {1: _TABLES, 2: _LOG_TABLES, 3: _PRUNE_TABLES}
+"""What each format adds to the one before."""
+
+
 @contextlib.contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite raises about the journal at ``path`` into an error that says what to do."""
@@ -146,7 +189,7 @@ def new_database(path: Path) -> sqlite3.Connection:
         _set_up(connection)
         connection.executescript(
             f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
-            f"{_TABLES} {_LOG_TABLES} COMMIT;"
+            f"{''.join(_SCRIPTS.values())} COMMIT;"
         )
     return connection
 
@@ -219,19 +262,35 @@ def _check_format(path: Path, connection: sqlite3.Connection) -> None:
 
 def _bring_up_to_date(connection: sqlite3.Connection) -> None:
     """Add what this format has and an older journal has not; safe when two processes do so at once."""
-    if connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT_VERSION:
+    if format_of(connection) == FORMAT_VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT_VERSION:
-            for statement in _statements(_LOG_TABLES):
+        for version in range(format_of(connection) + 1, FORMAT_VERSION + 1):
+            for statement in _statements(_SCRIPTS[version]):
                 connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def format_of(connection: sqlite3.Connection) -> int:
+    """Return the format of the journal behind ``connection``."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def expected_schema(version: int) -> set[tuple[str, str, str | None]]:
+    """Return type, name and definition of everything that a journal of format ``version`` has."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for number in range(1, version + 1):
+            connection.executescript(_SCRIPTS[number])
+        return set(connection.execute(SCHEMA_QUERY))
+
+
+SCHEMA_QUERY = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -204,6 +204,14 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteWitness:
+    """Who cosigns the journal's checkpoints: its verifier key (a signed-note vkey), and where it answers."""
+
+    key: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Collection:
     """How often the controller looks, and how often an agent makes a frame."""
 
@@ -247,6 +255,7 @@ class Site:
     collection: Collection
     limits: tuple[Limit, ...]
     assumptions: Assumptions
+    witnesses: tuple[SiteWitness, ...] = ()
 
     def agents(self) -> tuple[Dpu, ...]:
         """Every DPU, in the order of the file: each runs one agent."""

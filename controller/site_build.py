@@ -23,6 +23,7 @@ from controller.site import (
     OtherPort,
     Pod,
     Site,
+    SiteWitness,
     Snmp2c,
     Snmp3,
     Ssh,
@@ -115,6 +116,7 @@ class _Builder:
             ),
             limits=tuple(Limit(limit.window, limit.bytes) for limit in file.limits),
             assumptions=_assumptions(file.assumptions),
+            witnesses=tuple(SiteWitness(each.key, each.url) for each in file.witnesses),
         )
 
     def _dpu(self, node: str, dpu: DpuSection) -> Dpu:

@@ -274,6 +274,12 @@ def _assumptions(site: SiteSection) -> Iterator[Problem]:
         )
 
 
+def _witnesses(site: SiteSection) -> Iterator[Problem]:
+    # One key under two addresses would be asked twice and count once.
+    keys = ((each.key.split("+")[0], ("witnesses", w, "key"), each.url) for w, each in enumerate(site.witnesses))
+    yield from _twice("the witness", keys, "Name each witness once")
+
+
 _CHECKS: tuple[Callable[[SiteSection], Iterator[Problem]], ...] = (
     _names,
     _addresses,
@@ -284,4 +290,5 @@ _CHECKS: tuple[Callable[[SiteSection], Iterator[Problem]], ...] = (
     _switches,
     _limits,
     _assumptions,
+    _witnesses,
 )

@@ -27,6 +27,8 @@ from controller.site_values import (
     Rate,
     SwitchPort,
     Text,
+    WitnessKey,
+    WitnessUrl,
 )
 
 VERSION = 1
@@ -313,6 +315,16 @@ class AssumptionsSection(Section):
     )
 
 
+class WitnessSection(Section):
+    """A witness, run by the other side, that cosigns the journal's checkpoints."""
+
+    key: WitnessKey = Field(
+        description="its verifier key, as `weighbridge witness init` printed it there",
+        examples=["prover.example/witness+0a1b2c3d+BN..."],
+    )
+    url: WitnessUrl = Field(description="where it answers", examples=["http://192.0.2.9:7480"])
+
+
 class SiteSection(Section):
     """The site file."""
 
@@ -336,4 +348,9 @@ class SiteSection(Section):
     )
     assumptions: AssumptionsSection = Field(
         default=AssumptionsSection(), description="what laws and bounds rest on", examples=["{in_flight: 64kB}"]
+    )
+    witnesses: list[WitnessSection] = Field(
+        default=[],
+        description="who cosigns the journal's checkpoints; without one its owner alone vouches for its history",
+        examples=["[{key: prover.example/witness+0a1b2c3d+BN..., url: 'http://192.0.2.9:7480'}]"],
     )

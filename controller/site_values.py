@@ -16,6 +16,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
+from controller.evidence.note import KeyKind, decode_key
+from controller.evidence.refusal import VerificationError
 from protos.units import UnitError, parse_bytes, parse_duration_ns, parse_rate_bytes_per_s
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
@@ -115,19 +117,38 @@ def _address(example: str, *, literal: bool) -> BeforeValidator:
     return BeforeValidator(validate)
 
 
-def _url(value: Any) -> str:
-    example = "http://10.250.0.31:9100/metrics"
+def _url(value: Any, example: str, what: str, use: str) -> str:
     text = _text(value, example)
     if "@" in text:
         # Not shown: what stands before it is a user and a password.
-        raise wrong("a URL with a user or a password stands here; exporters are read without", f"Write `{example}`")
+        raise wrong(f"a URL with a user or a password stands here; {use} without", f"Write `{example}`")
     try:
         parts = urllib.parse.urlsplit(text)
         fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         fits = False
     if not fits or any(character.isspace() for character in text):
-        raise wrong(f"{text!r} is not the URL of an exporter", f"Write it like `{example}`")
+        raise wrong(f"{text!r} is not the URL of {what}", f"Write it like `{example}`")
+    return text
+
+
+def _exporter_url(value: Any) -> str:
+    return _url(value, "http://10.250.0.31:9100/metrics", "an exporter", "exporters are read")
+
+
+def _witness_url(value: Any) -> str:
+    return _url(value, "http://192.0.2.9:7480", "a witness", "witnesses are asked")
+
+
+def _witness_key(value: Any) -> str:
+    text = _text(value, "prover.example/witness+0a1b2c3d+BN...")
+    remedy = "Copy the line that `weighbridge witness init` printed where the witness runs"
+    try:
+        key = decode_key(text)
+    except VerificationError as error:
+        raise wrong(str(error), remedy) from error
+    if key.kind is not KeyKind.WITNESS:
+        raise wrong(f"{key.name} is a log's key, not a witness's", remedy)
     return text
 
 
@@ -163,5 +184,7 @@ PositiveDuration = Annotated[int, _quantity(parse_duration_ns, "10s", 1)]
 Ppm = Annotated[int, _quantity(_parse_ppm, "1000ppm", 0)]
 AgentAddress = Annotated[str, _address("10.250.0.11:7443", literal=True)]
 Address = Annotated[str, _address("10.250.0.2:161", literal=False)]
-ExporterUrl = Annotated[str, BeforeValidator(_url)]
+ExporterUrl = Annotated[str, BeforeValidator(_exporter_url)]
+WitnessUrl = Annotated[str, BeforeValidator(_witness_url)]
+WitnessKey = Annotated[str, BeforeValidator(_witness_key)]
 HostKey = Annotated[str, BeforeValidator(_host_key)]

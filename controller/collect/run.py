@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import uuid
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -26,8 +26,9 @@ from controller.collect.narrator import Narrator
 from controller.collect.recorder import Recorder
 from controller.collect.runlock import only_run
 from controller.collect.switches import ReaderFactory, SwitchCollector, snmp_readers
+from controller.collect.witnesses import WitnessAt, ask_all, witnesses_of
 from controller.collect.writer import GroupWriter
-from controller.errors import EvidenceError, OperatorError
+from controller.errors import EvidenceError, OperatorError, WeighbridgeError
 from controller.journal import Journal, Kind, NewEntry
 from controller.journal_log import publish
 from controller.logkeys import SiteKeys, load_site_keys
@@ -80,6 +81,7 @@ async def run(
         narrator = Narrator(timeline.now_ns, stream)
         run_id = uuid.uuid4().hex
         keys = load_site_keys(journal_path)
+        witnesses = witnesses_of(site) if keys is not None else ()
         now_ns = timeline.now_ns()
         journal.append(*_site_entry(journal, site, now_ns), _run_entry(Kind.RUN_START, run_id, now_ns, "started"))
         reason = "failed"
@@ -92,7 +94,7 @@ async def run(
                     readers = await stack.enter_async_context(snmp_readers(timeline.now_ns))
                 works = [
                     _watch_wall_clock(journal, timeline, narrator),
-                    _sign_checkpoints(journal, keys, narrator),
+                    _sign_checkpoints(journal, keys, witnesses, narrator),
                     *_agents(site, journal, recorder, timeline.anchor.boot_id),
                     *_switches(site, recorder, readers),
                     *_hosts(site, recorder, client),
@@ -107,6 +109,7 @@ async def run(
         finally:
             journal.append(_run_entry(Kind.RUN_STOP, run_id, timeline.now_ns(), reason))
             _sign(journal, keys, narrator)
+            await _ask(journal, witnesses, narrator)
         narrator.say("stopped; everything received is in the journal")
 
 
@@ -209,10 +212,13 @@ async def _watch_wall_clock(journal: Journal, timeline: Timeline, narrator: Narr
             )
 
 
-async def _sign_checkpoints(journal: Journal, keys: SiteKeys | None, narrator: Narrator) -> None:
+async def _sign_checkpoints(
+    journal: Journal, keys: SiteKeys | None, witnesses: Sequence[WitnessAt], narrator: Narrator
+) -> None:
     while True:
         await asyncio.sleep(CHECKPOINT_INTERVAL_S)
         await asyncio.to_thread(_sign, journal, keys, narrator)
+        await _ask(journal, witnesses, narrator)
 
 
 def _sign(journal: Journal, keys: SiteKeys | None, narrator: Narrator) -> None:
@@ -222,6 +228,16 @@ def _sign(journal: Journal, keys: SiteKeys | None, narrator: Narrator) -> None:
             publish(journal, keys.log)
     except EvidenceError as error:
         narrator.say(str(error))
+
+
+async def _ask(journal: Journal, witnesses: Sequence[WitnessAt], narrator: Narrator) -> None:
+    def said(witness: WitnessAt, what: int | WeighbridgeError) -> None:
+        if isinstance(what, WeighbridgeError):
+            narrator.trouble(witness.key.name, "witness", type(what).__name__, str(what))
+        else:
+            narrator.well(witness.key.name, "witness", f"the witness at {witness.url} cosigns")
+
+    await ask_all(journal, witnesses, said)
 
 
 # ---------------------------------------------------------------- what is journaled of the run itself

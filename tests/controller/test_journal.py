@@ -343,7 +343,7 @@ def test_a_journal_of_a_newer_version_is_refused_and_not_touched(path: Path) -> 
     content = path.read_bytes()
     for read_only in (True, False):
         with pytest.raises(
-            OperatorError, match=r"has format 3, this program knows formats up to 2\. Update weighbridge"
+            OperatorError, match=r"has format 4, this program knows formats up to 3\. Update weighbridge"
         ):
             Journal.open(path, read_only=read_only)
     assert path.read_bytes() == content

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -24,8 +25,12 @@ from controller.collect.runlock import lock_path, only_run
 from controller.collect.switches import SwitchCollector
 from controller.errors import OperatorError
 from controller.journal import Journal, Kind, NewEntry
+from controller.journal_log import cosigned_size
+from controller.logkeys import make_site_keys
 from controller.pki import Role, create_ca, issue_certificate, write_issued, write_new
 from controller.site import Site, load
+from controller.witness_server import WitnessServer
+from controller.witness_store import Witness
 from protos.reading import Framing
 from switch.interpret import Device
 from switch.recorded import RecordedAgent, RecordedPort, device_rows
@@ -105,6 +110,34 @@ def _run_for(site: Site, seconds: float, said: StringIO | None = None) -> None:
 def _kinds(path: Path) -> list[Kind]:
     with Journal.open(path, read_only=True) as journal:
         return [entry.kind for entry in journal.entries()]
+
+
+# ---------------------------------------------------------------- what others see of it
+
+
+def test_a_run_has_its_checkpoints_cosigned(make_site: MakeSite, tmp_path: Path) -> None:
+    site = make_site()
+    path = _create(site)
+    keys = make_site_keys(path, site.name)
+    witness = Witness.make(tmp_path / "witness", "prover.example/witness")
+    witness.trust(keys.log.public)
+    with WitnessServer(("127.0.0.1", 0), witness) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        named = f"witnesses: [{{key: {witness.key.public.encode()}, url: '{url}'}}]\n"
+        site.path.write_text(site.path.read_text() + named)
+        said = StringIO()
+        _run_for(load(site.path), 0.3, said)
+        server.shutdown()
+        thread.join()
+    assert f"the witness at {url} cosigns" in said.getvalue()
+    with Journal.open(path, read_only=True) as journal:
+        assert cosigned_size(journal, witness.key.public) == len(journal)
+    # Nobody there: said, and no reason to stop.
+    _run_for(load(site.path), 0.3, said)
+    assert "does not answer at" in said.getvalue()
+    assert said.getvalue().endswith("stopped; everything received is in the journal\n")
 
 
 # ---------------------------------------------------------------- before it begins
