@@ -1,16 +1,14 @@
 """What the agent must not forget: the numbers it has used, and what it needs to go on without a doubt.
 
-One small file of fixed size with two slots, written in turn, each with generation and CRC-32: a write that is cut
-anywhere leaves the other slot. The file never grows, so it can be written on a full disk; a sequence number is
-therefore never used again, even when the spool was wiped. Not defended against: someone who puts back an old copy of
-the whole directory (a virtual machine's snapshot); the controller sees numbers it already has under another hash.
+One small file of fixed size (:mod:`dpu_agent.twoslots`): a write that is cut anywhere leaves the state before it, and
+it can be written on a full disk; a sequence number is therefore never used again, even when the spool was wiped. Not
+defended against: someone who puts back an old copy of the whole directory (a virtual machine's snapshot); the
+controller sees numbers it already has under another hash.
 """
 
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +18,7 @@ from dpu_agent.counters import CounterValues
 from dpu_agent.disk import Disk
 from dpu_agent.epochs import PortKey, PortState
 from dpu_agent.errors import StateError
+from dpu_agent.twoslots import NewerFormatError, TooLargeError, TwoSlots, newest
 from protos.reading import Direction, Framing, Observer
 
 FORMAT_VERSION = 1
@@ -29,9 +28,6 @@ SLOT_BYTES = 128 * 1024
 MAX_LOSSES = 400
 
 _MAGIC = b"WBSTATE\0"
-# magic, format version, length of the payload, generation; then the CRC-32 of all that and the payload.
-_HEADER = struct.Struct(">8sIIQ")
-_CRC = struct.Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +65,8 @@ class AgentState:
 class StateFile:
     """The file. Writing raises OSError; the slot of the last good write is then still whole."""
 
-    def __init__(self, disk: Disk, path: Path, descriptor: int, generation: int) -> None:
-        self._disk, self._path, self._descriptor, self._generation = disk, path, descriptor, generation
+    def __init__(self, slots: TwoSlots) -> None:
+        self._slots = slots
 
     @classmethod
     def create(cls, disk: Disk, path: Path) -> StateFile:
@@ -79,16 +75,8 @@ class StateFile:
         Raises:
             OSError: it cannot be made.
         """
-        scratch = path.with_name(path.name + ".new")
-        if scratch.name in disk.list(path.parent):
-            disk.remove(scratch)
-        descriptor = disk.open(scratch, create=True)
-        disk.allocate(descriptor, 2 * SLOT_BYTES)
-        created = cls(disk, path, descriptor, 0)
-        created.write(AgentState())
-        disk.rename(scratch, path)
-        disk.flush_directory(path.parent)
-        return created
+        empty = _encode(AgentState())
+        return cls(TwoSlots.create(disk, path, empty, magic=_MAGIC, version=FORMAT_VERSION, slot_bytes=SLOT_BYTES))
 
     @classmethod
     def open(cls, disk: Disk, path: Path) -> tuple[StateFile, AgentState]:
@@ -98,27 +86,22 @@ class StateFile:
             StateError: written by a newer agent, or neither slot is whole.
             OSError: it cannot be read.
         """
-        descriptor = disk.open(path)
-        generation, state = _newest(path, [disk.read_at(descriptor, SLOT_BYTES, at) for at in (0, SLOT_BYTES)])
-        return cls(disk, path, descriptor, generation), state
+        try:
+            slots, payload = TwoSlots.open(disk, path, magic=_MAGIC, version=FORMAT_VERSION, slot_bytes=SLOT_BYTES)
+        except NewerFormatError as error:
+            raise _newer(path, error) from error
+        return cls(slots), _decode(path, payload)
 
     def write(self, state: AgentState) -> None:
         """Return when ``state`` is on disk."""
-        payload = _encode(state)
-        generation = self._generation + 1
-        header = _HEADER.pack(_MAGIC, FORMAT_VERSION, len(payload), generation)
-        slot = header + _CRC.pack(zlib.crc32(payload, zlib.crc32(header))) + payload
-        if len(slot) > SLOT_BYTES:
-            raise StateError(
-                f"{self._path}: the state needs {len(slot)} bytes, a slot has {SLOT_BYTES}; use fewer ports"
-            )
-        self._disk.write_at(self._descriptor, slot, (generation % 2) * SLOT_BYTES)
-        self._disk.flush(self._descriptor)
-        self._generation = generation
+        try:
+            self._slots.write(_encode(state))
+        except TooLargeError as error:
+            raise StateError(f"{self._slots.path}: the state: {error}; use fewer ports") from error
 
     def close(self) -> None:
         """Close the file."""
-        self._disk.close(self._descriptor)
+        self._slots.close()
 
 
 def read_only(path: Path) -> AgentState | None:
@@ -131,34 +114,15 @@ def read_only(path: Path) -> AgentState | None:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
-    return _newest(path, [content[:SLOT_BYTES], content[SLOT_BYTES:]])[1]
+    try:
+        _, payload = newest([content[:SLOT_BYTES], content[SLOT_BYTES:]], magic=_MAGIC, version=FORMAT_VERSION)
+    except NewerFormatError as error:
+        raise _newer(path, error) from error
+    return _decode(path, payload)
 
 
-def _newest(path: Path, slots: list[bytes]) -> tuple[int, AgentState]:
-    found: list[tuple[int, bytes]] = []
-    for slot in slots:
-        start = _HEADER.size + _CRC.size
-        if len(slot) < start:
-            continue
-        magic, version, length, generation = _HEADER.unpack_from(slot)
-        (crc,) = _CRC.unpack_from(slot, _HEADER.size)
-        if magic != _MAGIC:
-            continue
-        if version > FORMAT_VERSION:
-            raise StateError(
-                f"{path}: was written by a newer agent (format {version}, this one knows {FORMAT_VERSION}); "
-                "install that agent's release again"
-            )
-        payload = slot[start : start + length]
-        if len(payload) == length and crc == zlib.crc32(payload, zlib.crc32(slot[: _HEADER.size])):
-            found.append((generation, payload))
-    if not found:
-        raise StateError(
-            f"{path}: is damaged, the numbers already used are not known; move {path.parent} away and start again: "
-            "the agent gets a new key and must be enrolled anew"
-        )
-    generation, payload = max(found)
-    return generation, _decode(path, payload)
+def _newer(path: Path, error: NewerFormatError) -> StateError:
+    return StateError(f"{path}: was written by a newer agent ({error}); install that agent's release again")
 
 
 def _encode(state: AgentState) -> bytes:
@@ -192,7 +156,12 @@ def _encode(state: AgentState) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def _decode(path: Path, payload: bytes) -> AgentState:
+def _decode(path: Path, payload: bytes | None) -> AgentState:
+    if payload is None:
+        raise StateError(
+            f"{path}: is damaged, the numbers already used are not known; move {path.parent} away and start again: "
+            "the agent gets a new key and must be enrolled anew"
+        )
     # The CRC held, so what is here is what an agent of this format wrote; anything else is a fault to be seen.
     try:
         document: dict[str, Any] = json.loads(payload)
