@@ -17,6 +17,7 @@ A whole file, with every key there is::
       "spool": {"max_bytes": 1073741824, "max_age_s": 259200},
       "meter": {"bucket_us": 1000},
       "verifier_public_key": "",
+      "limits": {"backend": "none"},
       "clock_offset_ns": 0
     }
 
@@ -38,8 +39,9 @@ key                       default     meaning
 ``spool.max_bytes``       1073741824  disk that unacknowledged frames may take, 4194304 or more
 ``spool.max_age_s``       259200      how long an unacknowledged frame is kept at least (72 h), 60 or more
 ``meter.bucket_us``       1000        width of the in-kernel meter's buckets: 100, 1000 or 10000; 0: no meter
-``verifier_public_key``   empty       the Ed25519 key that signs class tables, 64 hexadecimal digits; without it no
-                                      class table is taken
+``verifier_public_key``   empty       the Ed25519 key that signs class tables and leases, 64 hexadecimal digits; without
+                                      it none is taken
+``limits``                none        what is limited, and how: :mod:`dpu_agent.limits.settings`
 ``clock_offset_ns``       0           added to both monotonic clocks, 0 or more; rigs give it, so that agents on one
                                       machine differ
 ========================  ==========  ============================================================================
@@ -50,15 +52,13 @@ Unknown keys, keys given twice, numbers in quotes, floats and ``true`` for a num
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
-from dpu_agent.errors import ConfigError
+from dpu_agent.configfile import Section, parse, public_key, shown
+from dpu_agent.limits.settings import LimitsConfig, limits_of
 from protos.reading import Observer
-from protos.signing import load_public_key
 
 MAX_PORTS = 64
 # IFNAMSIZ is 16 with the terminating NUL (linux/if.h).
@@ -71,7 +71,6 @@ MIN_SPOOL_BYTES = 4 << 20
 MIN_SPOOL_AGE_S = 60
 DEFAULT_SPOOL_BYTES = 1 << 30
 DEFAULT_SPOOL_AGE_S = 72 * 3_600
-MAX_CONFIG_BYTES = 1 << 20
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 # 0: no meter.
@@ -120,6 +119,7 @@ class AgentConfig:
     clock_offset_ns: int = 0
     bucket_ns: int = 1_000_000
     verifier_public_key: bytes = b""
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
 
 
 def load(path: Path) -> AgentConfig:
@@ -132,9 +132,9 @@ def load(path: Path) -> AgentConfig:
     Raises:
         ConfigError: the file is not there, or wrong at a key; the message names both and the remedy.
     """
-    top = _Section(path, "", _parse(path))
+    top = Section(path, "", parse(path))
     base = path.absolute().parent
-    spool, meter = top.section("spool"), top.section("meter")
+    spool, meter, limits = top.section("spool"), top.section("meter"), top.section("limits")
     config = AgentConfig(
         path=path,
         agent=top.matching("agent", _AGENT_NAME, "up to 63 ASCII letters, digits, '.', '_' and '-'"),
@@ -152,7 +152,8 @@ def load(path: Path) -> AgentConfig:
         ),
         clock_offset_ns=top.integer("clock_offset_ns", 0, 0, MAX_OFFSET_NS),
         bucket_ns=_bucket_ns(meter),
-        verifier_public_key=_verifier_key(top),
+        verifier_public_key=public_key(top, "verifier_public_key"),
+        limits=limits_of(limits),
     )
     spool.refuse_rest()
     meter.refuse_rest()
@@ -160,129 +161,23 @@ def load(path: Path) -> AgentConfig:
     return config
 
 
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_CONFIG_BYTES + 1)
-    except FileNotFoundError as error:
-        raise ConfigError(path, None, "is not there", "give the agent's configuration with --config") from error
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror})"
-        raise ConfigError(path, None, problem, "check the path, its owner and its mode") from error
-    if len(content) > MAX_CONFIG_BYTES:
-        raise ConfigError(path, None, f"is larger than {MAX_CONFIG_BYTES} bytes", "give the agent's configuration")
-    return content
-
-
-def _parse(path: Path) -> dict[str, object]:
-    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        seen: dict[str, object] = {}
-        for key, value in pairs:
-            if key in seen:
-                raise ConfigError(path, key, "is given twice", "say it once")
-            seen[key] = value
-        return seen
-
-    def constant(name: str) -> NoReturn:
-        raise ConfigError(path, None, f"{name} is not a value of JSON", "write a whole number")
-
-    content = _read(path)
-    try:
-        value = json.loads(content.decode("utf-8"), object_pairs_hook=once, parse_constant=constant)
-    except UnicodeDecodeError as error:
-        raise ConfigError(path, None, f"is not UTF-8 at byte {error.start}", "save it as UTF-8") from error
-    except json.JSONDecodeError as error:
-        problem = f"is not JSON at line {error.lineno}, column {error.colno} ({error.msg})"
-        raise ConfigError(path, None, problem, "correct it there") from error
-    except (RecursionError, ValueError) as error:
-        raise ConfigError(path, None, f"is not JSON that can be read ({error})", "correct it") from error
-    if not isinstance(value, dict):
-        raise ConfigError(path, None, "is not a JSON object", 'begin it with {"agent": ...}')
-    return value
-
-
-class _Section:
-    """One object of the file; every key that is taken is struck off, what is left is unknown."""
-
-    def __init__(self, path: Path, prefix: str, values: dict[str, object]) -> None:
-        self._path, self._prefix, self._left = path, prefix, dict(values)
-        self._known: list[str] = []
-
-    def error(self, key: str, problem: str, remedy: str) -> ConfigError:
-        return ConfigError(self._path, self._prefix + key, problem, remedy)
-
-    def take(self, key: str, default: object = None) -> object:
-        self._known.append(key)
-        if key not in self._left:
-            if default is None:
-                raise self.error(key, "is missing", "add it")
-            return default
-        return self._left.pop(key)
-
-    def text(self, key: str) -> str:
-        value = self.take(key)
-        if not isinstance(value, str) or not value or "\0" in value:
-            raise self.error(key, f"{_shown(value)} is not a text", "write a text in quotes, not empty")
-        return value
-
-    def matching(self, key: str, grammar: re.Pattern[str], wanted: str) -> str:
-        value = self.text(key)
-        if not grammar.fullmatch(value):
-            raise self.error(key, f"{_shown(value)} is not a name", f"use {wanted}")
-        return value
-
-    def integer(self, key: str, default: int, least: int, most: int) -> int:
-        value = self.take(key, default)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self.error(key, f"{_shown(value)} is not a whole number", f"write a number without quotes: {default}")
-        if not least <= value <= most:
-            raise self.error(key, f"{value} is out of range", f"give {least} to {most}")
-        return value
-
-    def section(self, key: str) -> _Section:
-        value = self.take(key, {})
-        if not isinstance(value, dict):
-            raise self.error(key, f"{_shown(value)} is not an object", "write {...}")
-        return _Section(self._path, f"{self._prefix}{key}.", value)
-
-    def sections(self, key: str) -> list[_Section]:
-        value = self.take(key)
-        if not isinstance(value, list):
-            raise self.error(key, f"{_shown(value)} is not a list", "write [...]")
-        found = []
-        for index, item in enumerate(value):
-            if not isinstance(item, dict):
-                raise self.error(f"{key}[{index}]", f"{_shown(item)} is not an object", "write {...}")
-            found.append(_Section(self._path, f"{self._prefix}{key}[{index}].", item))
-        return found
-
-    def refuse_rest(self) -> None:
-        for key in self._left:
-            raise self.error(key, "is not a key of this file", f"remove it, or use one of {', '.join(self._known)}")
-
-
-def _shown(value: object) -> str:
-    shown = json.dumps(value, ensure_ascii=True)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
-
-
-def _listen(top: _Section) -> str:
+def _listen(top: Section) -> str:
     value = top.text("listen")
     match = _LISTEN.fullmatch(value)
     remedy = "write the management address and a port, for example 10.250.0.11:7443 or [fd00::11]:7443"
     if match is None or not 1 <= int(match["port"]) <= 65_535:
-        raise top.error("listen", f"{_shown(value)} is not an address and port", remedy)
+        raise top.error("listen", f"{shown(value)} is not an address and port", remedy)
     try:
         address = ipaddress.ip_address(match["v6"] or match["v4"])
     except ValueError as error:
-        raise top.error("listen", f"{_shown(value)} is not an address and port", remedy) from error
+        raise top.error("listen", f"{shown(value)} is not an address and port", remedy) from error
     if address.is_unspecified:
-        problem = f"{_shown(value)} would listen on every interface, the data ports too"
+        problem = f"{shown(value)} would listen on every interface, the data ports too"
         raise top.error("listen", problem, remedy)
     return value
 
 
-def _bucket_ns(meter: _Section) -> int:
+def _bucket_ns(meter: Section) -> int:
     width_us = meter.integer("bucket_us", 1_000, 0, max(BUCKET_WIDTHS_US))
     if width_us not in BUCKET_WIDTHS_US:
         widths = ", ".join(str(width) for width in BUCKET_WIDTHS_US)
@@ -290,20 +185,7 @@ def _bucket_ns(meter: _Section) -> int:
     return width_us * 1_000
 
 
-def _verifier_key(top: _Section) -> bytes:
-    value = top.take("verifier_public_key", "")
-    if value == "":
-        return b""
-    try:
-        key = bytes.fromhex(value) if isinstance(value, str) else b""
-        load_public_key(key)
-    except ValueError as error:
-        problem = f"{_shown(value)} is not an Ed25519 public key ({error})"
-        raise top.error("verifier_public_key", problem, "write its 32 bytes as 64 hexadecimal digits") from error
-    return key
-
-
-def _ports(top: _Section) -> tuple[PortConfig, ...]:
+def _ports(top: Section) -> tuple[PortConfig, ...]:
     sections = top.sections("ports")
     if not 1 <= len(sections) <= MAX_PORTS:
         raise top.error("ports", f"names {len(sections)} ports", f"name 1 to {MAX_PORTS}")
@@ -314,12 +196,12 @@ def _ports(top: _Section) -> tuple[PortConfig, ...]:
         )
         # The kernel refuses these as names (dev_valid_name), so they can only be mistakes.
         if name in {".", ".."} or "/" in name or ":" in name:
-            raise section.error("name", f"{_shown(name)} is not an interface's name", "give the name `ip link` shows")
+            raise section.error("name", f"{shown(name)} is not an interface's name", "give the name `ip link` shows")
         role = section.text("role")
         if role not in _ROLES:
-            raise section.error("role", f"{_shown(role)} is not a role", f"use one of {', '.join(_ROLES)}")
+            raise section.error("role", f"{shown(role)} is not a role", f"use one of {', '.join(_ROLES)}")
         if name in ports:
-            raise section.error("name", f"{_shown(name)} is given twice", "name each port once")
+            raise section.error("name", f"{shown(name)} is given twice", "name each port once")
         refresh_ns = NS_PER_MS * section.integer("refresh_ms", 0, 0, MAX_REFRESH_MS)
         section.refuse_rest()
         ports[name] = PortConfig(name, _ROLES[role], refresh_ns)

@@ -18,7 +18,7 @@ from dpu_agent.clock import Stamp
 from dpu_agent.epochs import after_readings
 from dpu_agent.state import AgentState, Loss
 from protos.signing import SigningDomain, sign
-from protos.v1 import frame_pb2, meter_pb2
+from protos.v1 import frame_pb2, lease_pb2, meter_pb2
 from protos.wire import FRAME_VERSION, PortReading, encode_port_reading, parse_signed_frame, port_reading
 
 
@@ -71,6 +71,7 @@ def next_frame(
     *,
     meters: Sequence[meter_pb2.MeterReading] = (),
     class_table_sha256: bytes = b"",
+    limits: lease_pb2.LimitsReading | None = None,
 ) -> frame_pb2.Frame:
     """Return the frame that follows ``state``, carrying its losses."""
     return frame_pb2.Frame(
@@ -89,6 +90,7 @@ def next_frame(
         agent_start=state.agent_start,
         meters=meters,
         class_table_sha256=class_table_sha256,
+        limits=limits,
     )
 
 

@@ -39,6 +39,7 @@ class Refused(enum.Enum):
     OTHER_BOOT = "other-boot"
     OLD_SEQUENCE = "old-sequence"
     UNKNOWN_PORT = "unknown-port"
+    CLASS_NOT_LIMITED = "class-not-limited"
     WRONG_DIRECTION = "wrong-direction"
     CLOCK_SET_BACK = "clock-set-back"
     NOT_YET = "not-yet"
@@ -85,6 +86,7 @@ class Terms:
         longest_lifetime_ns: of a standing lease.
         loads: terms of load windows; None: there are none.
         agreement_sha256: leases under another agreement are refused; empty: any.
+        classes: those that are limited here; there is nothing to lease for another.
     """
 
     agent: str
@@ -95,10 +97,11 @@ class Terms:
     longest_lifetime_ns: int = LONGEST_LIFETIME_NS
     loads: LoadTerms | None = None
     agreement_sha256: bytes = b""
+    classes: tuple[TrafficClass, ...] = LEASED_CLASSES
 
     def slots(self) -> list[Slot]:
         """Everything that can be leased."""
-        return [Slot(port, direction, each) for port, direction in self.ports.items() for each in LEASED_CLASSES]
+        return [Slot(port, direction, each) for port, direction in self.ports.items() for each in self.classes]
 
 
 def envelope_of(message: EnvelopeT, signed: bytes) -> EnvelopeT:
@@ -153,6 +156,10 @@ def check_port(terms: Terms, slot: Slot) -> None:
     """There is such a port, and its ingress is that direction."""
     if slot.port not in terms.ports:
         raise LeaseRefusedError(Refused.UNKNOWN_PORT, f"this agent has no port {slot.port!r}")
+    if slot.traffic_class not in terms.classes:
+        raise LeaseRefusedError(
+            Refused.CLASS_NOT_LIMITED, f"{slot.traffic_class.title} is not limited here; there is nothing to lease"
+        )
     direction = terms.ports[slot.port]
     if slot.direction is not direction:
         raise LeaseRefusedError(

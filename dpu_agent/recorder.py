@@ -18,6 +18,7 @@ from dpu_agent.config import SpoolLimits
 from dpu_agent.counters import PortSample
 from dpu_agent.epochs import advance
 from dpu_agent.frames import Identity, SpoolFigures, next_frame, seal, state_after
+from dpu_agent.limiting import Limiting
 from dpu_agent.metering import Metering
 from dpu_agent.ranges import Ranges
 from dpu_agent.segment import Moment, boot_tag
@@ -71,8 +72,10 @@ class Recorder:
         """Of the newest frame, stored or lost."""
         return self._state.sequence
 
-    def record(self, samples: Sequence[PortSample], metering: Metering | None = None) -> int:
-        """Make a frame of ``samples``, and of what the meters counted; return its sequence.
+    def record(
+        self, samples: Sequence[PortSample], metering: Metering | None = None, limiting: Limiting | None = None
+    ) -> int:
+        """Make a frame of ``samples``, of what the meters counted and of the limits; return its sequence.
 
         1. Drop what is older than the spool's bound; take in what was lost since the last frame.
         2. Decide each port's epoch; build, chain and sign the frame, with the losses no stored frame records yet.
@@ -94,6 +97,7 @@ class Recorder:
                 self._figures(),
                 meters=metering.read(self._state.sequence + 1, samples) if metering else (),
                 class_table_sha256=metering.table.sha256 if metering else b"",
+                limits=limiting.read() if limiting else None,
             )
             signed, sha256 = seal(self._identity, frame)
             lost = self._append(frame.sequence, moment, signed, has_losses=bool(frame.losses))

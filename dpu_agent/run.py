@@ -17,6 +17,8 @@ from dpu_agent.config import AgentConfig
 from dpu_agent.counters import CounterSource
 from dpu_agent.disk import Disk
 from dpu_agent.errors import AgentError
+from dpu_agent.limiting import Limiting
+from dpu_agent.limits.start import limiting_of
 from dpu_agent.meter.meters import Meters
 from dpu_agent.metering import Metering
 from dpu_agent.netlink import NetlinkCounters
@@ -37,7 +39,8 @@ def run(config: AgentConfig) -> None:
 
     1. Check certificate and key: what is wrong with them is said before anything is changed.
     2. Take the state directory's lock; no second agent runs on it. Settle what the last start left.
-    3. Put a meter at each port, where that is possible; no second agent meters them.
+    3. Put a meter at each port, where that is possible; no second agent meters them. Put the floors and the leases that
+       still live in force.
     4. Read the ports once, so that the first answer is not empty, then serve. An address that cannot be listened on
        yet is tried again beside the metering, which does not wait for it.
     5. A frame every interval.
@@ -66,7 +69,9 @@ def run(config: AgentConfig) -> None:
         tables = ClassTables(Disk(), config.state_directory, agent=config.agent, verifier=config.verifier_public_key)
         metering = Meters(config, tables, last_sequence=recorder.last_sequence)
         closing.callback(metering.close)
-        recorder.record(source.read(config.ports), metering)
+        limiting = limiting_of(config, Disk(), clock)
+        closing.callback(limiting.close)
+        recorder.record(source.read(config.ports), metering, limiting)
         service = AgentService(
             config=config,
             release=release,
@@ -75,12 +80,21 @@ def run(config: AgentConfig) -> None:
             recorder=recorder,
             site=identity.site,
             metering=metering,
+            limiting=limiting,
         )
         closing.callback(service.close)
         listener = Listener(lambda: serve(service, identity, config.listen))
         closing.callback(listener.close)
         log.info("agent %s %s; certificate valid until %s", config.agent, release.version, identity.not_after)
-        record_until(stop, config=config, clock=clock, source=source, recorder=recorder, metering=metering)
+        record_until(
+            stop,
+            config=config,
+            clock=clock,
+            source=source,
+            recorder=recorder,
+            metering=metering,
+            limiting=limiting,
+        )
         log.info("agent %s stops", config.agent)
 
 
@@ -126,6 +140,7 @@ def record_until(
     source: CounterSource,
     recorder: Recorder,
     metering: Metering | None = None,
+    limiting: Limiting | None = None,
     wait: Callable[[float], bool] | None = None,
 ) -> None:
     """Record a frame every interval until ``stop`` is set. ``wait`` is the event's own, unless a test gives another.
@@ -136,7 +151,7 @@ def record_until(
     wait = wait or stop.wait
     due_ns = clock.monotonic_ns() + config.frame_interval_ns
     while not wait(max(0, due_ns - clock.monotonic_ns()) / 1e9):
-        recorder.record(source.read(config.ports), metering)
+        recorder.record(source.read(config.ports), metering, limiting)
         due_ns = next_due_ns(due_ns, clock.monotonic_ns(), config.frame_interval_ns)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from google.protobuf.message_factory import GetMessageClass
 
 from dpu_agent.classtable import MAX_BYTES, ClassTableRejectedError
 from dpu_agent.clock import Clock
@@ -24,11 +25,13 @@ from dpu_agent.counters import PortSample
 from dpu_agent.credentials import CallerRejectedError, ServerIdentity, authorise, server_credentials, utc_now
 from dpu_agent.errors import AgentError
 from dpu_agent.frames import clock_message
+from dpu_agent.leasechecks import LeaseRefusedError
+from dpu_agent.limiting import Limiting, NoLimiting
 from dpu_agent.metering import Metering, NoMetering
 from dpu_agent.recorder import AcknowledgementRejectedError, Recorder
 from dpu_agent.release import Release
 from dpu_agent.streams import LOOK_S, Acknowledgements, Stream, Streams
-from protos.v1 import agent_pb2
+from protos.v1 import agent_pb2, lease_pb2
 from protos.wire import FRAMING_TO_WIRE, MISSING_TO_WIRE, ROLE_TO_WIRE
 
 log = logging.getLogger(__name__)
@@ -68,9 +71,11 @@ class AgentService:
         recorder: Recorder,
         site: str,
         metering: Metering | None = None,
+        limiting: Limiting | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._metering: Metering = metering or NoMetering()
+        self._limiting: Limiting = limiting or NoLimiting()
         self._config, self._release, self._clock, self._recorder = config, release, clock, recorder
         self._public_key = public_key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
         self.site, self.now = site, now
@@ -113,6 +118,33 @@ class AgentService:
             log.exception("a class table cannot be put in force")
             context.abort(grpc.StatusCode.UNAVAILABLE, f"the class table cannot be put in force: {error}")
         return agent_pb2.ClassTableReply(sequence=table.sequence, sha256=table.sha256)
+
+    def ApplyLease(self, request: lease_pb2.SignedLease, context: Any) -> lease_pb2.LeaseReply:  # noqa: N802
+        """Take a lease that the verifier signed, and answer with what is in force then."""
+        return self._answer(lambda: self._limiting.apply(request.SerializeToString(deterministic=True)), context)
+
+    def RevokeLease(self, request: lease_pb2.SignedLeaseRevocation, context: Any) -> lease_pb2.LeaseReply:  # noqa: N802
+        """End leases that the verifier wants ended, and answer with what is in force then."""
+        return self._answer(lambda: self._limiting.revoke(request.SerializeToString(deterministic=True)), context)
+
+    def DescribeLeases(self, _request: lease_pb2.DescribeLeasesRequest, context: Any) -> lease_pb2.LeaseReply:  # noqa: N802
+        """Answer with what is in force."""
+        return self._answer(lambda: None, context)
+
+    def _answer(self, do: Callable[[], None], context: Any) -> lease_pb2.LeaseReply:
+        refused, text = "", ""
+        try:
+            do()
+        except LeaseRefusedError as error:
+            refused, text = error.reason.value, str(error)
+            log.warning("refused a lease from %s: %s", context.peer(), text)
+        return lease_pb2.LeaseReply(
+            refused=refused,
+            text=text,
+            limits=self._limiting.read(),
+            boot_id=self._clock.boot_id,
+            monotonic_ns=self._clock.monotonic_ns(),
+        )
 
     def ExchangeClock(self, _request: agent_pb2.ClockRequest, _context: Any) -> agent_pb2.ClockReply:  # noqa: N802
         """Answer with the times of receipt and of sending; what lies between is in nobody's interval."""
@@ -200,12 +232,12 @@ def handlers(service: AgentService) -> grpc.GenericRpcHandler:
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for method in _SERVICE.methods:
         unguarded = getattr(service, method.name)
-        request = getattr(agent_pb2, method.input_type.name).FromString
+        request = GetMessageClass(method.input_type).FromString
         if method.client_streaming and method.server_streaming:
             # Frames are bytes already: signed bytes are never serialised again.
             methods[method.name] = grpc.stream_stream_rpc_method_handler(_guarded_stream(service, unguarded), request)
         elif not method.client_streaming and not method.server_streaming:
-            answer = getattr(agent_pb2, method.output_type.name).SerializeToString
+            answer = GetMessageClass(method.output_type).SerializeToString
             methods[method.name] = grpc.unary_unary_rpc_method_handler(_guarded(service, unguarded), request, answer)
         else:
             raise AssertionError(f"{method.full_name} is of a form that has no guard")

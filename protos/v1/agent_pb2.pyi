@@ -1,4 +1,5 @@
 from protos.v1 import frame_pb2 as _frame_pb2
+from protos.v1 import lease_pb2 as _lease_pb2
 from protos.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor

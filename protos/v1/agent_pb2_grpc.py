@@ -5,6 +5,7 @@ import warnings
 
 from protos.v1 import agent_pb2 as protos_dot_v1_dot_agent__pb2
 from protos.v1 import frame_pb2 as protos_dot_v1_dot_frame__pb2
+from protos.v1 import lease_pb2 as protos_dot_v1_dot_lease__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -50,6 +51,21 @@ class AgentServiceStub:
                 request_serializer=protos_dot_v1_dot_agent__pb2.SignedClassTable.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_agent__pb2.ClassTableReply.FromString,
                 _registered_method=True)
+        self.ApplyLease = channel.unary_unary(
+                '/weighbridge.v1.AgentService/ApplyLease',
+                request_serializer=protos_dot_v1_dot_lease__pb2.SignedLease.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_lease__pb2.LeaseReply.FromString,
+                _registered_method=True)
+        self.RevokeLease = channel.unary_unary(
+                '/weighbridge.v1.AgentService/RevokeLease',
+                request_serializer=protos_dot_v1_dot_lease__pb2.SignedLeaseRevocation.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_lease__pb2.LeaseReply.FromString,
+                _registered_method=True)
+        self.DescribeLeases = channel.unary_unary(
+                '/weighbridge.v1.AgentService/DescribeLeases',
+                request_serializer=protos_dot_v1_dot_lease__pb2.DescribeLeasesRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_lease__pb2.LeaseReply.FromString,
+                _registered_method=True)
         self.StreamFrames = channel.stream_stream(
                 '/weighbridge.v1.AgentService/StreamFrames',
                 request_serializer=protos_dot_v1_dot_agent__pb2.Acknowledgement.SerializeToString,
@@ -78,6 +94,24 @@ class AgentServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ApplyLease(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeLease(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeLeases(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StreamFrames(self, request_iterator, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -101,6 +135,21 @@ def add_AgentServiceServicer_to_server(servicer, server):
                     servicer.SetClassTable,
                     request_deserializer=protos_dot_v1_dot_agent__pb2.SignedClassTable.FromString,
                     response_serializer=protos_dot_v1_dot_agent__pb2.ClassTableReply.SerializeToString,
+            ),
+            'ApplyLease': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyLease,
+                    request_deserializer=protos_dot_v1_dot_lease__pb2.SignedLease.FromString,
+                    response_serializer=protos_dot_v1_dot_lease__pb2.LeaseReply.SerializeToString,
+            ),
+            'RevokeLease': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeLease,
+                    request_deserializer=protos_dot_v1_dot_lease__pb2.SignedLeaseRevocation.FromString,
+                    response_serializer=protos_dot_v1_dot_lease__pb2.LeaseReply.SerializeToString,
+            ),
+            'DescribeLeases': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeLeases,
+                    request_deserializer=protos_dot_v1_dot_lease__pb2.DescribeLeasesRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_lease__pb2.LeaseReply.SerializeToString,
             ),
             'StreamFrames': grpc.stream_stream_rpc_method_handler(
                     servicer.StreamFrames,
@@ -189,6 +238,87 @@ class AgentService:
             '/weighbridge.v1.AgentService/SetClassTable',
             protos_dot_v1_dot_agent__pb2.SignedClassTable.SerializeToString,
             protos_dot_v1_dot_agent__pb2.ClassTableReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyLease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/weighbridge.v1.AgentService/ApplyLease',
+            protos_dot_v1_dot_lease__pb2.SignedLease.SerializeToString,
+            protos_dot_v1_dot_lease__pb2.LeaseReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeLease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/weighbridge.v1.AgentService/RevokeLease',
+            protos_dot_v1_dot_lease__pb2.SignedLeaseRevocation.SerializeToString,
+            protos_dot_v1_dot_lease__pb2.LeaseReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeLeases(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/weighbridge.v1.AgentService/DescribeLeases',
+            protos_dot_v1_dot_lease__pb2.DescribeLeasesRequest.SerializeToString,
+            protos_dot_v1_dot_lease__pb2.LeaseReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpu_agent import config
+from dpu_agent import config, configfile
 from dpu_agent.errors import ConfigError
+from dpu_agent.leasechecks import LoadTerms
+from dpu_agent.limits.order import LimitClass
+from dpu_agent.limits.settings import CLOSED, L2_CONTROL, NONE, POLICE, Floor
+from protos.buckets import TrafficClass
+from protos.lease import Bound
 from protos.reading import Observer
 
 _WHOLE: dict[str, Any] = {
@@ -99,6 +104,21 @@ def test_the_example_of_the_docstring_is_read(tmp_path: Path) -> None:
         ({"spool": {"max_bytes": 1000}}, "spool.max_bytes", "is out of range"),
         ({"spool": {"max_age_h": 3}}, "spool.max_age_h", "is not a key of this file"),
         ({"clock_offset_ns": -1}, "clock_offset_ns", "is out of range"),
+        ({"limits": {"backend": "hope"}}, "limits.backend", "is not a backend"),
+        ({"limits": {"backend": ["police"]}}, "limits.backend", "is not a backend"),
+        ({"limits": {"floors": {"management": {}}}}, "limits.floors.management", "is not a class that is limited"),
+        ({"limits": {"floors": {"storage": {"depth_bytes": 0}}}}, "limits.floors.storage.rate_bytes_per_s", "missing"),
+        ({"limits": {"prover_public_key": "00"}}, "limits.prover_public_key", "is not an Ed25519 public key"),
+        ({"limits": {"agreement": {"sha256": "00"}}}, "limits.agreement.sha256", "is not a SHA-256"),
+        ({"limits": {"agreement": {"sha256": 5}}}, "limits.agreement.sha256", "is not a SHA-256"),
+        ({"limits": {"agreement": {"bounds": [{}]}}}, "limits.agreement.bounds[0].class", "is missing"),
+        (
+            {"limits": {"agreement": {"bounds": [{"class": "unknown", "window_ms": 1, "bytes": 1}]}}},
+            "limits.agreement.bounds[0].class",
+            "is not a class that is leased",
+        ),
+        ({"limits": {"agreement": {"loads": {"classes": []}}}}, "limits.agreement.loads.classes", "is not a list"),
+        ({"limits": {"agreement": {"longest_lifetime_ms": 0}}}, "limits.agreement.longest_lifetime_ms", "out of range"),
     ],
 )
 def test_a_wrong_value_is_refused_with_file_and_key(
@@ -132,7 +152,7 @@ def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
         ('{"agent": "a",\n}', "is not JSON at line"),
         ("[" * 100_000, "is not JSON"),
         ('{"frame_interval_ms": ' + "9" * 5000 + "}", "is not JSON that can be read"),
-        ("{}" + " " * config.MAX_CONFIG_BYTES, "is larger than"),
+        ("{}" + " " * configfile.MAX_CONFIG_BYTES, "is larger than"),
     ],
 )
 def test_what_is_not_the_json_we_mean_is_refused(tmp_path: Path, content: str, says: str) -> None:
@@ -165,3 +185,37 @@ def test_nothing_but_a_config_or_its_error_comes_out(
     path.write_text(json.dumps(_WHOLE | change) if text is None else text, encoding="utf-8", errors="surrogatepass")
     with contextlib.suppress(ConfigError):
         assert config.load(path).path == path
+
+
+def test_limits_that_were_agreed(tmp_path: Path) -> None:
+    agreed = {
+        "sha256": "07" * 32,
+        "longest_lifetime_ms": 60_000,
+        "bounds": [
+            {"class": "other-pod", "window_ms": 300_000, "bytes": 300_000_000},
+            {"class": "other-pod", "window_ms": 3_600_000, "bytes": 2_000_000_000},
+        ],
+        "loads": {"classes": ["storage"], "most_bytes": 3 * 10**11, "longest_ms": 1_800_000, "both_sign": 1},
+    }
+    floors = {"same-pod": {"rate_bytes_per_s": 5, "depth_bytes": 6}}
+    told = {"backend": "police", "agreement": agreed, "floors": floors}
+    limits = config.load(_written(tmp_path, _WHOLE | {"limits": told})).limits
+    assert limits.backend == POLICE
+    assert limits.bounds == {
+        TrafficClass.OTHER_POD: (Bound(300 * 10**9, 300_000_000), Bound(3_600 * 10**9, 2_000_000_000))
+    }
+    assert limits.longest_lifetime_ns == 60 * 10**9
+    assert limits.loads == LoadTerms(frozenset({TrafficClass.STORAGE}), 3 * 10**11, 1_800 * 10**9, both_sign=True)
+    assert limits.agreement_sha256 == bytes([7] * 32)
+    assert limits.floors[LimitClass.SAME_POD] == Floor(5, 6)
+    assert limits.floors[LimitClass.OTHER_POD] == CLOSED
+
+
+def test_without_a_word_about_limits_nothing_is_limited_and_classes_would_be_closed(tmp_path: Path) -> None:
+    limits = config.load(_written(tmp_path, _WHOLE)).limits
+    assert limits.backend == NONE
+    assert {each: floor for each, floor in limits.floors.items() if floor != CLOSED} == {
+        LimitClass.L2_CONTROL: L2_CONTROL
+    }
+    # Same-pod traffic is free unless the file says otherwise, so there is nothing to lease for it.
+    assert TrafficClass.SAME_POD not in limits.terms("a", b"", {}).classes

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from google.protobuf.message_factory import GetMessageClass
 
 from dpu_agent import config as configuration
 from dpu_agent import credentials, service, streams
@@ -130,8 +131,8 @@ def _sequence(signed: frame_pb2.SignedFrame) -> int:
 def _call(channel: grpc.Channel, method: Any) -> Any:
     """Call ``method`` whatever its kind, and return its first answer. A stream acknowledges frame 1 at once."""
     path = f"/{method.containing_service.full_name}/{method.name}"
-    request_type = getattr(agent_pb2, method.input_type.name)
-    answer_type = getattr(frame_pb2 if method.output_type.name == "SignedFrame" else agent_pb2, method.output_type.name)
+    request_type = GetMessageClass(method.input_type)
+    answer_type = GetMessageClass(method.output_type)
     kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
     call = getattr(channel, kind)(path, request_type.SerializeToString, answer_type.FromString)
     acks = Acks(1)
