@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import enum
-import io
-import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from controller.cli_options import SITE_FILE, SiteFile
-from controller.cli_period import format_utc, parse_period
+from controller.cli_period import parse_period
+from controller.cli_results import Format, Writing, print_result
 from controller.errors import OperatorError
+from protos.units import UnitError, parse_duration_ns
 
 if TYPE_CHECKING:  # the command is parsed, and refused where it is wrong, before what it needs is loaded
-    from controller.judgement import Part
-    from controller.timeline import ClockError
+    from controller.crosscheck.model import CrossCheck, Period, SiteEvidence
+    from controller.judgement import Judged
+    from controller.selection import Selection
 
-TABLE_COLUMNS_IN_A_FILE = 120
+LONGEST_LINE_BYTES = 1 << 16
+"""A file without line feeds is not read into memory whole."""
 
 app = typer.Typer()
-
-
-class Format(enum.Enum):
-    """How the result is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    HTML = "html"
 
 
 @app.command()
@@ -48,9 +36,44 @@ def crosscheck(  # noqa: PLR0917  typer reads options from the signature
         typer.Option("--from", metavar="TIME", help="Begin: UTC like 2026-11-30T21:00:00Z, or -5m before now."),
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="End, as --from; or `now`.")] = None,
+    start_ns: Annotated[
+        int | None, typer.Option("--from-ns", metavar="NS", help="Begin, in nanoseconds of the readings' timeline.")
+    ] = None,
+    end_ns: Annotated[int | None, typer.Option("--to-ns", metavar="NS", help="End, as --from-ns.")] = None,
+    links: Annotated[
+        list[str] | None, typer.Option("--link", metavar="LINK", help="Only this link; may be given more than once.")
+    ] = None,
+    pods: Annotated[
+        list[str] | None,
+        typer.Option("--pod", metavar="POD", help="Only links of this pod; more than once, if wanted."),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option("--window", metavar="DURATION", help="Of the limits, only those of this window.")
+    ] = None,
+    readings: Annotated[
+        Path | None,
+        typer.Option("--readings", metavar="FILE.jsonl", help="Judge readings in a file, one JSON object a line."),
+    ] = None,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option("--limit", metavar="WINDOW:BYTES", help="With --readings: a limit, for example 300s:300MB."),
+    ] = None,
+    line_rates: Annotated[
+        list[str] | None,
+        typer.Option("--line-rate", metavar="LINK=RATE", help="With --readings: what a link's cable carries."),
+    ] = None,
+    in_flight: Annotated[
+        str | None,
+        typer.Option("--in-flight", metavar="BYTES", help="With --readings: most bytes between neighbours; 0 if none."),
+    ] = None,
+    assumed: Annotated[
+        list[str] | None,
+        typer.Option("--assume", metavar="NAME=VALUE", help="With --readings: as in a site file's `assumptions`."),
+    ] = None,
     form: Annotated[
         Format, typer.Option("--format", metavar="FORMAT", help="How to print the result: table, json, csv or html.")
     ] = Format.TABLE,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
     ] = None,
@@ -58,21 +81,125 @@ def crosscheck(  # noqa: PLR0917  typer reads options from the signature
     """Test what the observers say against each other and against the limits, over all windows of a period.
 
     A period that ends now ends where every observer has looked, a few seconds ago. The site file in force then counts,
-    as the journal has it; where it changed, the period is judged in parts.
+    as the journal has it; where it changed, the period is judged in parts. With --readings neither a site file nor a
+    journal is needed.
 
     Exit code 0: compliant; 1: violation; 3: inconclusive.
     """
+    from controller.judgement import EXIT_CODES, worst  # noqa: PLC0415  see above
+    from controller.selection import Selection  # noqa: PLC0415
+
+    wanted = Selection(tuple(links or ()), tuple(pods or ()), _window(window))
+    asked = _Asked(last, start, end, start_ns, end_ns)
+    told = _Told(tuple(limits or ()), tuple(line_rates or ()), in_flight, tuple(assumed or ()))
+    if readings is not None:
+        parts, writing = _from_file(readings, asked, told)
+    else:
+        if told != _Told():
+            raise OperatorError(
+                "--limit, --line-rate, --in-flight and --assume go with --readings: a site file has them"
+            )
+        parts, writing = _from_journal(site_file, asked)
+    parts = [_selected(part, wanted) for part in parts]
+    print_result(parts, Format.JSON if as_json else form, output, writing)
+    raise typer.Exit(EXIT_CODES[worst(parts)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The options that name a period."""
+
+    last: str | None
+    start: str | None
+    end: str | None
+    start_ns: int | None
+    end_ns: int | None
+
+    @property
+    def exact(self) -> Period | None:
+        """The period in nanoseconds, None if it is not named so."""
+        from controller.crosscheck.model import Period  # noqa: PLC0415
+
+        if self.start_ns is None and self.end_ns is None:
+            return None
+        if self.start_ns is None or self.end_ns is None:
+            raise OperatorError("--from-ns and --to-ns go together: give both")
+        if (self.last, self.start, self.end) != (None, None, None):
+            raise OperatorError("--from-ns/--to-ns and --last/--from/--to say two different periods: give one of them")
+        if not 0 <= self.start_ns < self.end_ns:
+            raise OperatorError(
+                f"the period is empty: it would begin at {self.start_ns} ns and end at {self.end_ns} ns"
+            )
+        return Period(self.start_ns, self.end_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The options that say what a site file would."""
+
+    limits: tuple[str, ...] = ()
+    line_rates: tuple[str, ...] = ()
+    in_flight: str | None = None
+    assumed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What was found, and what it was found in."""
+
+    evidence: SiteEvidence
+    result: CrossCheck
+
+
+def _window(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_duration_ns(text)
+    except UnitError as error:
+        raise OperatorError(f"--window: {error}") from error
+
+
+def _selected(part: Judged, wanted: Selection) -> Judged:
+    from controller.selection import select, select_evidence  # noqa: PLC0415
+
+    if wanted.everything:
+        return part
+    kept = select(part.result, wanted)
+    return _Result(select_evidence(part.evidence, kept), kept)
+
+
+def _from_file(path: Path, asked: _Asked, options: _Told) -> tuple[list[Judged], Writing]:
+    from controller.crosscheck.check import crosscheck as check  # noqa: PLC0415
+    from controller.observations.offline import Told, evidence_of, read_lines  # noqa: PLC0415
+    from controller.told import parse_assumptions, parse_limit, parse_line_rates  # noqa: PLC0415
+
+    period = asked.exact
+    if period is None:
+        if asked.last is not None or asked.start is None or asked.end is None:
+            raise OperatorError("--readings needs a period of its own: give --from-ns and --to-ns, or --from and --to")
+        period = parse_period(last=None, start=asked.start, end=asked.end, now_ns=_now_ns())
+    assumptions, liars = parse_assumptions(options.assumed, options.in_flight)
+    rates = parse_line_rates(options.line_rates)
+    told = Told(period, tuple(dict.fromkeys(map(parse_limit, options.limits))), assumptions, liars, rates)
+    try:
+        with open(0 if path == Path("-") else path, "rb", closefd=path != Path("-")) as file:
+            lines = read_lines(iter(lambda: file.readline(LONGEST_LINE_BYTES), b""), str(path))
+    except OSError as error:
+        raise OperatorError(f"{path}: cannot be read ({error.strerror}). Give a file of readings.") from error
+    evidence = evidence_of(lines, told, path.name)
+    typer.echo(f"note: the verdict is about {evidence.scope}", err=True)
+    return [_Result(evidence, check(evidence))], Writing(_now_ns(), None)
+
+
+def _now_ns() -> int:
+    import time  # noqa: PLC0415
+
+    return time.time_ns()
+
+
+def _from_journal(site_file: Path, asked: _Asked) -> tuple[list[Judged], Writing]:
     from controller.crosscheck.model import Period  # noqa: PLC0415  see above
     from controller.journal import Journal  # noqa: PLC0415
-    from controller.judgement import (  # noqa: PLC0415
-        EXIT_CODES,
-        differs,
-        end_of_now_ns,
-        in_force,
-        judge_period,
-        too_late,
-        worst,
-    )
+    from controller.judgement import differs, end_of_now_ns, in_force, judge_period, too_late  # noqa: PLC0415
     from controller.site import load  # noqa: PLC0415
     from controller.timeline import Timeline, clock_error  # noqa: PLC0415
 
@@ -80,130 +207,18 @@ def crosscheck(  # noqa: PLR0917  typer reads options from the signature
     with Journal.open(site.controller.journal, read_only=True) as journal:
         timeline = Timeline.view(journal)
         now_ns = timeline.now_ns()
-        period = parse_period(last=last, start=start, end=end, now_ns=now_ns)
+        period = asked.exact or parse_period(last=asked.last, start=asked.start, end=asked.end, now_ns=now_ns)
         late = too_late(period, now_ns)
         if late is not None:
             raise late
         if period.to_ns == now_ns:
             end_ns = end_of_now_ns(journal, in_force(journal), now_ns)
-            length_kept = period.from_ns - (now_ns - end_ns) if start is None else period.from_ns
+            length_kept = period.from_ns - (now_ns - end_ns) if asked.start is None else period.from_ns
             period = Period(min(length_kept, end_ns - 1), end_ns)
         warning = differs(site, journal)
         if warning is not None:
             typer.echo(f"note: {warning}", err=True)
-        parts = judge_period(journal, period)
+        parts: list[Judged] = list(judge_period(journal, period))
         error = clock_error(journal, from_ns=period.from_ns, to_ns=period.to_ns)
         generated_ns = timeline.now_ns() + timeline.clock_error_ns()
-    _print(parts, form, output, Writing(generated_ns, error))
-    raise typer.Exit(EXIT_CODES[worst(parts)])
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """What a report says about its own making: when (UTC, nanoseconds), and how well the time was known."""
-
-    generated_ns: int
-    clock_error: ClockError | None
-
-    @property
-    def most_clock_error_ns(self) -> int | None:
-        """Most by which the timeline was off UTC, as far as it was noted."""
-        error = self.clock_error
-        return None if error is None else max(abs(error.least_ns), abs(error.most_ns))
-
-
-def _print(parts: Sequence[Part], form: Format, output: Path | None, writing: Writing) -> None:
-    """Print each part, or all of them as one, to ``output`` or standard output."""
-    if form is Format.HTML:
-        _print_html(parts, output, writing)
-        return
-    if form is Format.TABLE and output is None:
-        from rich.console import Console  # noqa: PLC0415  loaded by who prints a table
-
-        _tables(parts, Console())
-        return
-    from controller.judgement import json_text  # noqa: PLC0415  see above
-
-    text = {Format.TABLE: _table_text, Format.JSON: json_text, Format.CSV: _csv_text}[form](parts)
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_whole(output, text)
-
-
-def _table_text(parts: Sequence[Part]) -> str:
-    from rich.console import Console  # noqa: PLC0415
-
-    text = io.StringIO()
-    _tables(parts, Console(file=text, width=TABLE_COLUMNS_IN_A_FILE))
-    return text.getvalue()
-
-
-def _tables(parts: Sequence[Part], console: Any) -> None:
-    from controller.report import render_table  # noqa: PLC0415
-
-    for number, part in enumerate(parts, 1):
-        if len(parts) > 1:
-            console.rule(f"part {number} of {len(parts)}: another site file was in force")
-        render_table(part.result, console)
-
-
-def _csv_text(parts: Sequence[Part]) -> str:
-    from controller.crosscheck.json_form import csv_rows  # noqa: PLC0415
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for number, part in enumerate(parts):
-        period = part.result.period
-        for row_number, row in enumerate(csv_rows(part.result)):
-            if row_number > 0:
-                writer.writerow((period.from_ns, period.to_ns, *row))
-            elif number == 0:
-                writer.writerow(("from_ns", "to_ns", *row))
-    return text.getvalue()
-
-
-def _print_html(parts: Sequence[Part], output: Path | None, writing: Writing) -> None:
-    from controller.report import render_html  # noqa: PLC0415
-
-    if len(parts) > 1 and output is None:
-        changed = ", ".join(format_utc(part.result.period.from_ns) for part in parts[1:])
-        raise OperatorError(
-            f"the site file changed within the period (at {changed}), which makes {len(parts)} reports. "
-            "Give -o FILE, which writes FILE-1 and so on; or a period on one side of the change."
-        )
-    for number, part in enumerate(parts, 1):
-        text = render_html(
-            part.result,
-            part.evidence,
-            generated_ns=writing.generated_ns,
-            version=version("weighbridge"),
-            clock_error_ns=writing.most_clock_error_ns,
-        )
-        if output is None:
-            typer.echo(text, nl=False)
-            return
-        path = output if len(parts) == 1 else output.with_name(f"{output.stem}-{number}{output.suffix}")
-        write_whole(path, text)
-        typer.echo(f"{path}: {part.result.verdict.value}", err=True)
-
-
-def write_whole(path: Path, text: str, *, sync: Callable[[int], None] = os.fsync) -> None:
-    """Write ``text`` to ``path`` in one step: who reads it sees the old file or the new one, never half.
-
-    Raises:
-        OperatorError: it cannot be written; what was there is there still.
-    """
-    fresh = path.with_name(f".{path.name}.new-{os.getpid()}")
-    try:
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            sync(file.fileno())
-        fresh.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
-        raise OperatorError(
-            f"{path}: cannot be written ({error.strerror}). Check the folder and its rights."
-        ) from error
+    return parts, Writing(generated_ns, error)

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from controller.crosscheck.check import crosscheck
 from controller.crosscheck.json_form import to_json
@@ -22,6 +23,18 @@ from protos.units import format_duration
 
 EXIT_CODES = {Verdict.COMPLIANT: 0, Verdict.VIOLATION: 1, Verdict.INCONCLUSIVE: 3}
 """The exit code that each verdict gives."""
+
+
+class Judged(Protocol):
+    """Evidence and what the cross-check made of it, from wherever it came."""
+
+    @property
+    def evidence(self) -> SiteEvidence:
+        """What was looked at."""
+
+    @property
+    def result(self) -> CrossCheck:
+        """What was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +53,15 @@ def judge_period(journal: Journal, period: Period) -> tuple[Part, ...]:
     2. For each, put its evidence together and cross-check it.
 
     Raises:
-        OperatorError: no site file was ever journaled.
+        OperatorError: no site file was ever journaled; or what was recorded then was dropped.
         EvidenceError: an entry is damaged or cannot be read by this program.
     """
+    stop, before_ns = journal.pruned()
+    if before_ns is not None and period.from_ns < before_ns:
+        raise OperatorError(
+            f"what was recorded before {before_ns} (ns), up to entry {stop}, was dropped by a journaled decision; the "
+            "period begins before. Begin it there; reports that were made of earlier times are in the log."
+        )
     found = inventories(journal, period)
     if not found:
         raise OperatorError(
@@ -57,7 +76,7 @@ def judge_period(journal: Journal, period: Period) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def worst(parts: Sequence[Part]) -> Verdict:
+def worst(parts: Sequence[Judged]) -> Verdict:
     """Return the verdict of the whole: a violation in any part is one; all must be compliant for compliance."""
     verdicts = {part.result.verdict for part in parts}
     for verdict in (Verdict.VIOLATION, Verdict.INCONCLUSIVE):
@@ -66,7 +85,7 @@ def worst(parts: Sequence[Part]) -> Verdict:
     return Verdict.COMPLIANT
 
 
-def json_text(parts: Sequence[Part]) -> str:
+def json_text(parts: Sequence[Judged]) -> str:
     """Return the result as a JSON document: the one part's, or all parts with the verdict of the whole."""
     results = [to_json(part.result) for part in parts]
     if len(results) == 1:

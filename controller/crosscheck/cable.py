@@ -48,11 +48,14 @@ def dropped_in_dpu(case: Case) -> int | None:
     """Return the most bytes the DPU dropped in the period; None if it does not count them at both its ports."""
     dropped = 0
     for place in (Observer.DPU_HOST_PORT, Observer.DPU_UPLINK):
-        drops = case.seen[place].drops if place in case.seen else None
-        most = None if drops is None else bounds(drops, 0, case.length)[1]
-        if most is None:
+        counters = case.seen[place].drops if place in case.seen else ()
+        mosts = [bounds(drops, 0, case.length)[1] for drops, _ in counters]
+        if not mosts:
             return None
-        dropped += most * case.assumptions.largest_frame_bytes
+        for most, (_, in_bytes) in zip(mosts, counters, strict=True):
+            if most is None:
+                return None
+            dropped += most * (1 if in_bytes else case.assumptions.largest_frame_bytes)
     return dropped
 
 

@@ -41,7 +41,7 @@ from controller.crosscheck.observed import Observed, observe
 from controller.crosscheck.ports import undeclared, weigh_port
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.verdict import WIRING, LinkFacts, link_verdict, site_verdict
-from controller.crosscheck.weights import weigh
+from controller.crosscheck.weights import Weighed, scale_off, weigh
 from controller.crosscheck.wording import name, share_at_least
 from protos.reading import Direction, Observer, TrustDomain
 from protos.units import format_duration
@@ -64,7 +64,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
     1. Node by node and direction by direction: each limit on the sum of the node's links, each link by itself
        (:func:`check_link`). Only one node's readings are worked on at a time.
     2. Each switch port: bytes on one that no one declared are an undeclared path.
-    3. Each known weight that was sent within the period: every observer must show it.
+    3. Each known weight that was sent within the period: every observer must show it, or the scale is off.
     4. The start of evidence: from when on all links have off-host evidence; windows are clipped to it.
     5. The site's verdict by the table of :mod:`controller.crosscheck.verdict`.
 
@@ -76,7 +76,9 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
     for indices in _by_node(evidence.links):
         cases = [Case.of(evidence.links[index], evidence.assumptions, period) for index in indices]
         starts = [start for start in (_evidence_from(case) for case in cases) if start is not None]
-        limits = tuple(judge_limit(limit, cases, max(starts, default=period.from_ns)) for limit in _limits_of(cases))
+        limits = tuple(
+            judge_limit(limit, _under(limit, cases), max(starts, default=period.from_ns)) for limit in _limits_of(cases)
+        )
         found += limit_findings(cases, limits)
         for index, case in zip(indices, cases, strict=True):
             checked[index] = check_link(case, limits, inventory_checked=evidence.inventory_checked)
@@ -87,13 +89,17 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
         for finding in (undeclared(port) for port in ports)
         if finding is not None
     ]
+    weights = list(_weights(evidence))
+    off = [finding for finding in (scale_off(*one) for one in weights) if finding is not None]
     verdict = site_verdict(
         [one.result.verdict for one in in_order],
         bytes_on_undeclared_port=any(finding.certain for finding in about_ports),
         ports_clean=not about_ports and not any(each.kind in WIRING for each in evidence.about_switches),
+        scale_right=not off,
     )
     findings = [
         *about_ports,
+        *off,
         *(finding for one in in_order for finding in one.accusations),
         *found,
         *evidence.about_switches,
@@ -112,7 +118,8 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
         ports=ports,
         findings=tuple(sorted(findings, key=lambda finding: not finding.certain)),
         verdict=verdict,
-        known_weights=tuple(_weights(evidence)),
+        known_weights=tuple((weight, weighed.shown, weighed.text) for weight, weighed in weights),
+        scope=evidence.scope,
     )
 
 
@@ -126,6 +133,11 @@ def _by_node(links: Sequence[LinkEvidence]) -> list[list[int]]:
 
 def _limits_of(cases: Sequence[Case]) -> list[Limit]:
     return list(dict.fromkeys(limit for case in cases for limit in case.evidence.limits))
+
+
+def _under(limit: Limit, cases: Sequence[Case]) -> list[Case]:
+    """Return what a limit sums: a bond stands for its cables, which have no limit of their own."""
+    return [case for case in cases if limit in case.evidence.limits]
 
 
 def check_link(case: Case, limits: tuple[LimitResult, ...], *, inventory_checked: bool) -> CheckedLink:
@@ -145,6 +157,7 @@ def check_link(case: Case, limits: tuple[LimitResult, ...], *, inventory_checked
     facts = LinkFacts(
         limit_exceeded=any(limit.holds is Holds.NO for limit in limits),
         law_broken=any(law.holds is Holds.NO for law in laws),
+        limits_agreed=bool(limits),
         limits_kept=all(limit.holds is Holds.YES for limit in limits),
         laws_tested=all(law.unknown_because in (None, Unknown.BY_DESIGN) for law in laws),
         consistent=not any(one.problems for one in seen.values()),
@@ -228,6 +241,8 @@ def _undecided(
     open_points = []
     for one in case.seen.values():
         open_points += [f"{name(one.observer)} contradicts itself: {problem}" for problem in one.problems]
+    if not facts.limits_agreed:
+        open_points.append("no limit is agreed, so none can be proven kept; `limits` in the site file would name one")
     open_points += [limit.text for limit in limits if limit.holds is Holds.UNKNOWN]
     open_points += [
         f"law '{law.law}': {law.text}" for law in laws if law.unknown_because not in (None, Unknown.BY_DESIGN)
@@ -245,7 +260,7 @@ def _undecided(
     return tuple(open_points)
 
 
-def _weights(evidence: SiteEvidence) -> Iterable[tuple[KnownWeight, bool, str]]:
+def _weights(evidence: SiteEvidence) -> Iterable[tuple[KnownWeight, Weighed]]:
     for weight in evidence.known_weights:
         if weight.to_ns <= evidence.period.from_ns or weight.from_ns > evidence.period.to_ns:
             continue
@@ -254,4 +269,4 @@ def _weights(evidence: SiteEvidence) -> Iterable[tuple[KnownWeight, bool, str]]:
             {},
         )
         seen = {observer: observe(track, evidence.period.from_ns) for observer, track in tracks.items()}
-        yield weight, *weigh(weight, seen)
+        yield weight, weigh(weight, seen)

@@ -62,6 +62,7 @@ def to_json(result: CrossCheck) -> dict[str, Json]:
             for weight, shown, text in result.known_weights
         ],
         "assumptions": _assumptions(result.assumptions),
+        "scope": result.scope or None,
         "verdict": result.verdict.value,
     }
 

@@ -58,7 +58,7 @@ def _untestable(law: Law, seen: Mapping[Observer, Observed]) -> tuple[Unknown, s
         if observer not in seen:
             return Unknown.BY_DESIGN, f"untestable: {name(observer)} is not part of the site"
     for place in law.drops_at:
-        if seen[place].drops is None:
+        if not seen[place].drops:
             return Unknown.BY_DESIGN, f"untestable: {name(place)} has no counter of what was dropped"
     for observer in (law.left, law.right):
         one = seen[observer]

@@ -104,9 +104,8 @@ def sides(law: Law, seen: Mapping[Observer, Observed], assumptions: Assumptions)
         told = padded_at_most(told, right.packets, assumptions.largest_frame_bytes)
     allowances: list[tuple[int, Quantity]] = []
     for place in law.drops_at:
-        drops = seen[place].drops
-        if drops is not None:
-            allowances.append((assumptions.largest_frame_bytes, drops))
+        for drops, in_bytes in seen[place].drops:
+            allowances.append((1 if in_bytes else assumptions.largest_frame_bytes, drops))
     rate = assumptions.dpu_own_bytes_per_s * law.own + assumptions.control_bytes_per_s * law.control
     if rate:
         allowances.append((1, Steady(Rate.per_second(rate))))

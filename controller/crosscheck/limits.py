@@ -3,9 +3,9 @@
 A limit is a node's, in one direction: a node with several links has their sum limited.
 
 It is exceeded for certain when at least f + 1 domains each prove an excess, one of them off the host: at least one
-of them is honest. It is proven kept when at least f + 1 domains each prove that. The host's word counts where it can
-only be true, or against itself: what it says it sent bounds what left, and is an admission; what it says it received
-passed the cable, but does not bound what was sent to it.
+of them is honest. It is proven kept when at least f + 1 domains each prove that, one of them off the host. The host's
+word counts where it can only be true, or against itself: what it says it sent bounds what left, and is an admission;
+what it says it received passed the cable, but does not bound what was sent to it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def witness(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> 
 
     1. What it counts can differ from what passed the cables (:mod:`controller.crosscheck.cable`).
     2. Above: the fullest window it can have counted, plus that difference.
-    3. Below: pairs of readings that leave no other possibility, less that difference.
+    3. Below: pairs of readings of the whole period that leave no other possibility, less that difference.
     """
     apart = [difference(scale.observer, case, limit.window_ns) for case in cases]
     above = _sum([one.above for one in apart]) if scale.complete else None
@@ -95,9 +95,9 @@ def witness(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> 
     full = fullest(scale.bytes, limit.window_ns, start, end)
     most = None if full.most is None or above is None else full.most + above
     excess = None
-    # A window that cannot have held more does not need the search for one that certainly did.
-    if below is not None and (full.most is None or full.most > limit.bytes + below):
-        excess = certain_excess(scale.bytes, limit.window_ns, limit.bytes + below, start, end)
+    # What is certain needs no start of evidence; a window that cannot have held more needs no search for one that did.
+    if below is not None and (start > 0 or full.most is None or full.most > limit.bytes + below):
+        excess = certain_excess(scale.bytes, limit.window_ns, limit.bytes + below, 0, end)
     least = 0 if passed is None else max(0, full.least - passed)
     least_from: int | None = full.least_from_ns + origin
     domain = scale.observer.trust_domain
@@ -110,7 +110,7 @@ def witness(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> 
     return Witness(
         domain=domain,
         exceeds=excess is not None,
-        keeps=most is not None and most <= limit.bytes,
+        keeps=excess is None and most is not None and most <= limit.bytes,
         least=least,
         least_from_ns=least_from if least else None,
         most=most,
@@ -127,7 +127,7 @@ def judge_limit(limit: Limit, cases: Sequence[Case], from_ns: int) -> LimitResul
     """Judge one limit of one node and direction from ``from_ns`` (of the timeline) to the end of the period.
 
     1. Each observer is a witness of the sum over the node's links; a domain proves what any of its observers proves.
-    2. Exceeded: f + 1 domains, at least one off the host. Kept: f + 1 domains.
+    2. Exceeded, and kept: f + 1 domains, at least one off the host.
     3. The fullest window: at least the (f+1)-th largest of the domains' leasts, at most the (f+1)-th smallest of
        their mosts (bounds.md 13).
     """
@@ -153,7 +153,7 @@ def judge_limit(limit: Limit, cases: Sequence[Case], from_ns: int) -> LimitResul
         proofs = "; ".join(one.text for one in best.values() if one.text)
         text = f"exceeded for certain ({rule}): {length} {where} held at least {at_least(least)}; {proofs}"
         return LimitResult(limit, Holds.NO, least, most, least_from, text, exceeded_by, kept_by)
-    if len(kept_by) >= needed:
+    if len(kept_by) >= needed and kept_by != (TrustDomain.HOST,):
         text = f"kept ({rule}): no window can have held more than {at_most(most or 0)}"
         return LimitResult(limit, Holds.YES, least, most, least_from, text, exceeded_by, kept_by)
     open_result = LimitResult(limit, Holds.UNKNOWN, least, most, least_from, "", exceeded_by, kept_by)

@@ -55,6 +55,7 @@ class FindingKind(enum.Enum):
     LINK_FLAP = "link-flap"
     HOOK_BYPASSED = "hook-bypassed"
     OFFLOADED_TRAFFIC_UNMETERED = "offloaded-traffic-unmetered"
+    SCALE_OFF = "scale-off"
 
 
 # ---------------------------------------------------------------- what goes in
@@ -119,6 +120,18 @@ class EpochStart:
 
 
 @dataclass(frozen=True, slots=True)
+class DropCounter:
+    """One more counter of what was dropped at a place, cumulative: ``bytes`` of its readings holds what it counts.
+
+    ``in_bytes``: it counts bytes, as a limiter of our own does; else packets, each of which was at most the largest
+    frame.
+    """
+
+    readings: tuple[Reading, ...]
+    in_bytes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
     """All that one observer of a link said about one direction.
 
@@ -130,6 +143,7 @@ class Track:
         clock_width_ns: width of the clock offset interval, already in the readings; kept for margins.
         drop_packets: cumulative packets dropped here in this direction, as readings of their own
             (``bytes`` holds packets); empty when this observer cannot count drops.
+        drop_counters: further counters of what was dropped here; all of them are added up.
         epoch_reasons: why each epoch after the first began, by epoch number.
         proven_epochs: the epochs whose continuity is evidenced (boot id, engine boots, no decrease...);
             in any other, upper bounds are void (bounds.md 3).
@@ -157,6 +171,7 @@ class Track:
     unpadded: bool = False
     super_packet_header_bytes: tuple[int, int] | None = None
     counter_bits: int = 64
+    drop_counters: tuple[DropCounter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +235,8 @@ class SiteEvidence:
     """Everything one cross-check looks at.
 
     ``about_switches`` are findings made where polls become readings: they are about a switch and its wiring, and need
-    no law to be seen. ``about_meters`` are what the agents found in the way of their own meters.
+    no law to be seen. ``about_meters`` are what the agents found in the way of their own meters. ``scope`` says what
+    is not asked about; empty: the whole site is.
     """
 
     site: str
@@ -232,6 +248,7 @@ class SiteEvidence:
     known_weights: tuple[KnownWeight, ...] = ()
     about_switches: tuple[Finding, ...] = ()
     about_meters: tuple[Finding, ...] = ()
+    scope: str = ""
 
 
 # ---------------------------------------------------------------- what comes out
@@ -364,3 +381,5 @@ class CrossCheck:
     verdict: Verdict
     known_weights: tuple[tuple[KnownWeight, bool, str], ...] = ()
     """Each weight in the period, whether every observer showed it, and the sentence that says so."""
+    scope: str = ""
+    """What the verdict is not about; empty: it is about the whole site and period."""

@@ -27,7 +27,8 @@ class Observed:
         counted: bytes as the counter counts them.
         bytes: bytes as layer 2 without FCS.
         packets: frames; None where the source has no packet counter.
-        drops: frames dropped here in this direction; None where drops are not counted.
+        drops: what was dropped here in this direction, counter by counter, and whether it counts bytes; empty where
+            drops are not counted.
         problems: contradictions inside the observer, each a part of a sentence. A contradictory epoch proves
             nothing and is left out of ``bytes``.
     """
@@ -38,7 +39,7 @@ class Observed:
     counted: Account
     bytes: Quantity
     packets: Account | None
-    drops: Account | None
+    drops: tuple[tuple[Account, bool], ...]
     problems: tuple[str, ...]
 
     @property
@@ -58,7 +59,7 @@ class Observed:
             counted=counted,
             bytes=without_fcs(counted, packets, _framing(self.track)),
             packets=packets,
-            drops=None if self.drops is None else self.drops.widened(earlier, later),
+            drops=tuple((drops.widened(earlier, later), in_bytes) for drops, in_bytes in self.drops),
         )
 
     def without_line(self) -> Observed:
@@ -83,9 +84,9 @@ def observe(track: Track, origin: int) -> Observed:
     readings = [reading for reading in track.readings if _near(reading, origin)]
     if len(readings) < len(track.readings):
         problems.append(f"{len(track.readings) - len(readings)} readings are decades away from the period")
-    drop_packets = [reading for reading in track.drop_packets if _near(reading, origin)]
-    if len(drop_packets) < len(track.drop_packets):
-        problems.append(f"{len(track.drop_packets) - len(drop_packets)} drop readings are decades away from the period")
+    drops, left_out = _drops(track, origin)
+    if left_out:
+        problems.append(f"{left_out} drop readings are decades away from the period")
     same = [reading for reading in readings if reading.framing is framing]
     if len(same) < len(readings):
         problems.append(f"{len(readings) - len(same)} readings count another framing than {framing.value}")
@@ -96,10 +97,9 @@ def observe(track: Track, origin: int) -> Observed:
     # A packet counter may be missing from some readings: its epochs then have fewer readings, which is sound.
     has_packets = track.counter_bits >= WIDE and any(reading.packets is not None for reading in same)
     packets = _account(same, track, origin, None, packets=True) if has_packets else None
-    drops = _account(drop_packets, replace(track, counter_bits=WIDE), origin, None) if track.drop_packets else None
     problems += [str(wrong) for wrong in counted.contradictions]
-    for what, account in (("packets", packets), ("drops", drops)):
-        problems += [f"{what}: {wrong}" for wrong in (account.contradictions if account else ())]
+    problems += [f"packets: {wrong}" for wrong in (packets.contradictions if packets else ())]
+    problems += [f"drops: {wrong}" for account, _ in drops for wrong in account.contradictions]
     return Observed(
         observer=track.observer,
         track=track,
@@ -110,6 +110,18 @@ def observe(track: Track, origin: int) -> Observed:
         drops=drops,
         problems=tuple(problems),
     )
+
+
+def _drops(track: Track, origin: int) -> tuple[tuple[tuple[Account, bool], ...], int]:
+    """Return every counter of drops as an account, whether it counts bytes, and how many readings are too far away."""
+    counters = ((track.drop_packets, False), *((counter.readings, counter.in_bytes) for counter in track.drop_counters))
+    accounts, left_out = [], 0
+    for readings, in_bytes in counters:
+        near = [reading for reading in readings if _near(reading, origin)]
+        left_out += len(readings) - len(near)
+        if readings:
+            accounts.append((_account(near, replace(track, counter_bits=WIDE), origin, None), in_bytes))
+    return tuple(accounts), left_out
 
 
 def _near(reading: Reading, origin: int) -> bool:

@@ -2,14 +2,14 @@
 
 Link:
     a limit exceeded for certain, or a law broken for certain                             -> violation
-    every limit proven kept, no law broken, every law tested that can be, no observer
-    contradicting itself, coverage as required, inventory checked                         -> compliant
+    a limit agreed and every limit proven kept, no law broken, every law tested that can be,
+    no observer contradicting itself, coverage as required, inventory checked             -> compliant
     anything else                                                                         -> inconclusive
 
 Site:
     a link in violation, or certain bytes on an undeclared port                           -> violation
     at least one link, every link compliant, no undeclared port that may carry traffic,
-    no cable seen elsewhere than declared                                                 -> compliant
+    no cable seen elsewhere than declared, no known weight that was not shown             -> compliant
     anything else                                                                         -> inconclusive
 """
 
@@ -32,6 +32,7 @@ class LinkFacts:
     Attributes:
         limit_exceeded: a limit is exceeded for certain.
         law_broken: a law is broken for certain.
+        limits_agreed: there is a limit; what nobody agreed on cannot be proven kept.
         limits_kept: every limit is proven kept (true if there is none).
         laws_tested: no law is unknown, but for those untestable by design.
         consistent: no observer contradicts itself.
@@ -41,6 +42,7 @@ class LinkFacts:
 
     limit_exceeded: bool
     law_broken: bool
+    limits_agreed: bool
     limits_kept: bool
     laws_tested: bool
     consistent: bool
@@ -52,22 +54,25 @@ def link_verdict(facts: LinkFacts) -> Verdict:
     """Return the verdict of a link and direction."""
     if facts.limit_exceeded or facts.law_broken:
         return Verdict.VIOLATION
-    proven = facts.limits_kept and facts.laws_tested and facts.consistent
+    proven = facts.limits_agreed and facts.limits_kept and facts.laws_tested and facts.consistent
     if proven and facts.covered and facts.inventory_checked:
         return Verdict.COMPLIANT
     return Verdict.INCONCLUSIVE
 
 
-def site_verdict(links: Collection[Verdict], *, bytes_on_undeclared_port: bool, ports_clean: bool) -> Verdict:
+def site_verdict(
+    links: Collection[Verdict], *, bytes_on_undeclared_port: bool, ports_clean: bool, scale_right: bool = True
+) -> Verdict:
     """Return the verdict of a site.
 
     Args:
         links: the verdict of every link and direction.
         bytes_on_undeclared_port: some undeclared port certainly moved bytes.
         ports_clean: no undeclared port is up, of unknown state, or can have moved bytes; no finding of WIRING.
+        scale_right: no observer certainly showed less than a known weight.
     """
     if bytes_on_undeclared_port or Verdict.VIOLATION in links:
         return Verdict.VIOLATION
-    if links and ports_clean and all(verdict is Verdict.COMPLIANT for verdict in links):
+    if links and ports_clean and scale_right and all(verdict is Verdict.COMPLIANT for verdict in links):
         return Verdict.COMPLIANT
     return Verdict.INCONCLUSIVE

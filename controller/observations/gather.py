@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from controller.crosscheck.model import (
     Finding,
-    KnownWeight,
     Limit,
     LinkEvidence,
     Period,
@@ -16,8 +14,7 @@ from controller.crosscheck.model import (
     SiteEvidence,
     Track,
 )
-from controller.errors import EvidenceError
-from controller.journal import Journal, Kind
+from controller.journal import Journal
 from controller.observations.agents import PortGroup, read_agent
 from controller.observations.hosts import read_host
 from controller.observations.meters import MeterFindings
@@ -26,6 +23,7 @@ from controller.observations.series import Note, Series, paired
 from controller.observations.silences import Silences
 from controller.observations.staleness import stale_switches, widened
 from controller.observations.switches import SwitchRecord, list_was_checked, read_switch, series_of
+from controller.observations.weights import known_weights
 from controller.site import Dpu, Link, Site, Switch
 from protos.reading import Direction, Framing, Observer
 
@@ -50,7 +48,7 @@ def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
         links=tuple(sorted(found, key=lambda one: order.get(one.link, len(order)))),
         ports=tuple(port for switch in site.switches for port in _ports(site, switch, switches[switch.name])),
         inventory_checked=checked,
-        known_weights=tuple(_weights(journal, period)),
+        known_weights=tuple(known_weights(journal, period)),
         about_switches=about_switches,
         about_meters=tuple(about_meters),
     )
@@ -242,26 +240,3 @@ def _ports(site: Site, switch: Switch, record: SwitchRecord) -> Iterator[PortEvi
             readings=history.readings(None),
             proven_epochs=history.proven_epochs,
         )
-
-
-def _weights(journal: Journal, period: Period) -> Iterator[KnownWeight]:
-    """The known weights that were sent wholly within the period."""
-    for entry in journal.entries(kinds=[Kind.WEIGHT], from_ns=period.from_ns):
-        try:
-            body = json.loads(entry.body)
-            packets = body["packets"]
-            weight = KnownWeight(
-                link=body["link"],
-                direction=Direction(body["direction"]),
-                from_ns=int(body["from_ns"]),
-                to_ns=int(body["to_ns"]),
-                bytes=int(body["bytes"]),
-                packets=None if packets is None else int(packets),
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise EvidenceError(
-                f"{journal.path}: leaf {entry.leaf} is not a known weight this program can read. "
-                "Update weighbridge on this machine."
-            ) from error
-        if period.from_ns <= weight.from_ns and weight.to_ns <= period.to_ns:
-            yield weight

@@ -112,6 +112,12 @@ KINDS: Mapping[FindingKind, KindWords] = {
         "Hardware, or a program before the meter, forwarded frames. The millisecond series of that time is not all "
         "that passed; the port's totals are.",
     ),
+    FindingKind.SCALE_OFF: KindWords(
+        "A known weight was not shown",
+        "the declared transfer, against an observer that certainly counted less",
+        "Somebody sent a declared number of bytes over the link, and an observer on the way did not show them. Either "
+        "that scale is off, or the weight was not sent as declared: until one is known, no verdict can rest on it.",
+    ),
 }
 
 # The gravest first: this is the order of the headline and of the cards.
@@ -122,6 +128,7 @@ KIND_ORDER: Sequence[FindingKind] = (
     FindingKind.HOST_OVER_REPORTS,
     FindingKind.OBSERVERS_DISAGREE,
     FindingKind.LIMIT_POSSIBLY_EXCEEDED,
+    FindingKind.SCALE_OFF,
     FindingKind.MISCABLED_LINK,
     FindingKind.UNDECLARED_NEIGHBOUR,
     FindingKind.HOOK_BYPASSED,

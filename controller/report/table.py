@@ -61,6 +61,8 @@ def _parts(result: CrossCheck, *, wide: bool) -> Iterator[RenderableType]:
         yield Text(f"known weight of {words.exact(weight.bytes)} {mark}: {words.shown(text)}")
     if result.links:
         yield Text(f"could have been hidden: {blind.hidden_fact(result)}")
+    if result.scope:
+        yield Text(f"the verdict is about {words.shown(result.scope)}")
 
 
 def _links(links: Sequence[LinkResult], *, wide: bool) -> Table:

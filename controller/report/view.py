@@ -157,7 +157,7 @@ def _facts(result: CrossCheck, evidence: SiteEvidence, clock_error_ns: int | Non
         began = "the whole period"
     else:
         began = f"from {words.when(started, period.from_ns)} UTC; windows are cut there"
-    return [
+    facts = [
         Fact("Period", words.period(period.from_ns, period.to_ns)),
         Fact(
             "Clock",
@@ -181,6 +181,8 @@ def _facts(result: CrossCheck, evidence: SiteEvidence, clock_error_ns: int | Non
             else "the switch's ports could not be compared with the site file",
         ),
     ]
+    # A verdict about less than a whole site says so where it stands.
+    return [*facts[:1], Fact("About", words.shown(result.scope)), *facts[1:5]] if result.scope else facts
 
 
 def _undecided(results: Sequence[LinkResult]) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ import typer
 from typer.testing import CliRunner
 
 from controller import cli
-from controller.cli_crosscheck import write_whole
+from controller.cli_results import write_whole
 from controller.errors import EvidenceError, OperatorError
 from controller.journal import Journal, Kind, NewEntry
 from controller.journal_schema import FORMAT_VERSION

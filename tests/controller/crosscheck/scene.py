@@ -138,7 +138,7 @@ def link(
     end: int,
     pollers: dict[Observer, Poller] | None = None,
     direction: Direction = Direction.EGRESS,
-    limits: tuple[Limit, ...] = (),
+    limits: tuple[Limit, ...] = (Limit(S, 10**12),),
     seed: int = 1,
     drops: bool = True,
     name: str = "node1/p0",

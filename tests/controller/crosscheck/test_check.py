@@ -282,6 +282,41 @@ def test_known_weights_are_shown_by_every_observer_or_say_by_how_much_they_are_o
     assert crosscheck(evidence).known_weights == ()
 
 
+def test_a_weight_that_was_certainly_not_shown_is_a_finding_and_never_compliant() -> None:
+    truth = steady(T0, T0 + 60 * S, 50_000)
+    sent = KnownWeight("node1/p0", Direction.EGRESS, T0 + 30 * S, T0 + 40 * S, 500_000, 500)
+    evidence = site(link(everywhere(truth), start=START, end=END), period=PERIOD)
+    assert crosscheck(replace(evidence, known_weights=(sent,))).verdict is Verdict.COMPLIANT
+    heavier = replace(sent, bytes=10_000_000)
+    result = crosscheck(replace(evidence, known_weights=(heavier,)))
+    assert result.verdict is Verdict.INCONCLUSIVE
+    (finding,) = result.findings
+    assert (finding.kind, finding.certain, finding.link) == (FindingKind.SCALE_OFF, False, "node1/p0")
+    assert finding.bytes_at_least is not None
+    assert 9_000_000 < finding.bytes_at_least <= 9_500_000
+
+
+def test_where_no_limit_is_agreed_nothing_is_compliant() -> None:
+    evidence = link(everywhere(steady(T0, T0 + 60 * S, 50_000)), start=START, end=END, limits=())
+    (one,) = crosscheck(site(evidence, period=PERIOD)).links
+    assert one.verdict is Verdict.INCONCLUSIVE
+    assert [text for text in one.undecided if "no limit is agreed" in text] == list(one.undecided)
+
+
+def test_a_bond_stands_for_its_cables_and_is_not_counted_beside_them() -> None:
+    half = steady(T0, T0 + 60 * S, 300_000)
+    whole = link(everywhere(half.scaled(2)), limits=(LIMIT,), start=START, end=END, name="node1/bond0")
+    cables = [
+        replace(link(everywhere(half), limits=(), start=START, end=END, name=name), node="node1")
+        for name in ("node1/p0", "node1/p1")
+    ]
+    result = crosscheck(site(*cables, whole, period=PERIOD))
+    assert result.findings == ()
+    assert {one.limits[0].holds for one in result.links} == {Holds.YES}
+    assert result.links[0].limits[0].worst_at_most_bytes is not None
+    assert result.links[0].limits[0].worst_at_most_bytes < LIMIT.bytes
+
+
 def test_a_limit_is_a_nodes_and_its_links_are_summed() -> None:
     truth = steady(T0, T0 + 60 * S, 700_000)
     names = ("node1/p0", "node1/p1")

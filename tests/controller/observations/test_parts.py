@@ -229,6 +229,11 @@ def test_readings_as_dense_as_allowed_are_no_silence(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what cannot be read
 
 
+def _forged(**changed: str) -> bytes:
+    body = {"link": "node1/p0", "direction": "egress", "from_ns": "1", "to_ns": "5", "bytes": "100", "packets": "1"}
+    return json.dumps(body | changed).encode()
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "text"),
     [
@@ -237,6 +242,10 @@ def test_readings_as_dense_as_allowed_are_no_silence(tmp_path: Path) -> None:
         (Kind.FRAME, b"\xff", "is a frame of node1-dpu0 that this program cannot read"),
         (Kind.POLL, b"{}", "is a poll of sw1 that this program cannot read"),
         (Kind.WEIGHT, b"[]", "not a known weight"),
+        (Kind.WEIGHT, _forged(bytes="-5"), "not a known weight"),
+        (Kind.WEIGHT, _forged(bytes="0"), "not a known weight"),
+        (Kind.WEIGHT, _forged(from_ns="9"), "not a known weight"),
+        (Kind.WEIGHT, _forged(packets="-1"), "not a known weight"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_named_by_its_leaf(
