@@ -10,7 +10,7 @@
 ``inclusion``   the path from that leaf to the checkpoint's root, one base64 hash a line
 ``evidence``    the path from the tree of the evidence to the checkpoint's, likewise
 ``leaf``        full bundles only, for each entry of the evidence in order: the leaf's data, and
-``body``        the entry's exact bytes
+``body``        the entry's exact bytes; or ``dropped``, empty, where a journaled decision dropped them
 ==============  =====================================================================================
 
 Lengths stand before the bytes, so that nothing is searched for, escaped or unpacked, and all that is hostile is
@@ -48,6 +48,7 @@ LIMITS = {
     "evidence": _MAX_PATH_BYTES,
     "leaf": MAX_LEAF_BYTES,
     "body": MAX_BODY_BYTES,
+    "dropped": 0,
 }
 """The most bytes of each section, in the order of sections."""
 
@@ -72,8 +73,13 @@ class Head:
     evidence: tuple[bytes, ...]
 
 
-def write_bundle(path: Path, head: Head, entries: Iterable[tuple[bytes, bytes]]) -> None:
+def write_bundle(path: Path, head: Head, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
     """Write a bundle in one step: who reads ``path`` sees the old file or the whole new one.
+
+    Args:
+        path: where.
+        head: everything but the entries.
+        entries: each one's leaf and body; None for a body that was dropped.
 
     Raises:
         OperatorError: it cannot be written; what was there is there still.
@@ -88,7 +94,7 @@ def write_bundle(path: Path, head: Head, entries: Iterable[tuple[bytes, bytes]])
             _write(file, "evidence", _encode_path(head.evidence))
             for leaf, body in entries:
                 _write(file, "leaf", leaf)
-                _write(file, "body", body)
+                _write(file, "dropped" if body is None else "body", body or b"")
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
@@ -123,14 +129,20 @@ def read_head(file: BinaryIO) -> Head:
     )
 
 
-def read_entries(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the data of each leaf and its body, to the end of the file.
+def read_entries(file: BinaryIO) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield the data of each leaf and its body, None for one that was dropped, to the end of the file.
 
     Raises:
         VerificationError: what is there is not that.
     """
     while line := file.readline(_MAX_LINE_BYTES):
-        yield _data(file, "leaf", line), _data(file, "body", file.readline(_MAX_LINE_BYTES))
+        leaf = _data(file, "leaf", line)
+        line = file.readline(_MAX_LINE_BYTES)
+        if line.startswith(b"dropped "):
+            _data(file, "dropped", line)
+            yield leaf, None
+        else:
+            yield leaf, _data(file, "body", line)
 
 
 def _write(file: BinaryIO, name: str, data: bytes) -> None:

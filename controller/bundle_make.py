@@ -14,7 +14,7 @@ from controller.evidence.envelope import seal
 from controller.evidence.statement import Statement
 from controller.evidence.tree import prove_consistency, prove_inclusion
 from controller.journal import Journal, Kind, NewEntry
-from controller.journal_entry import COLUMNS, Row, entry_of
+from controller.journal_entry import COLUMNS, Pruned, Row, read_row
 from controller.journal_log import best_witnessed, leaf_data, publish, subtree
 from controller.judgement import Part, json_text, worst
 from controller.logkeys import SiteKeys
@@ -74,8 +74,10 @@ def write(journal: Journal, keys: SiteKeys, path: Path, *, leaf: int, size: int,
     write_bundle(path, head, _entries(journal, size) if extent is Extent.FULL else ())
 
 
-def _entries(journal: Journal, size: int) -> Iterator[tuple[bytes, bytes]]:
+def _entries(journal: Journal, size: int) -> Iterator[tuple[bytes, bytes | None]]:
     query = f"SELECT {COLUMNS} FROM entry WHERE leaf = ?"  # noqa: S608  constants
+    pruned_stop, _ = journal.pruned()
     for leaf in range(size):
         (columns,) = journal.rows(query, leaf)
-        yield Row(*columns[:-2]).leaf_data(), entry_of(journal.path, columns).body
+        found = read_row(journal.path, columns, pruned_stop=pruned_stop)
+        yield Row(*columns[:-2]).leaf_data(), None if isinstance(found, Pruned) else found.body

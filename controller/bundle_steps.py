@@ -8,7 +8,8 @@
 6. Witnesses: enough of the policy's witnesses cosigned it.
 7. Report in the log: the leaf is this very envelope's, and is in the checkpoint's tree.
 8. Evidence in the log: the tree of the evidence is the beginning of the checkpoint's tree.
-9. Entries (full): each body is what its leaf names, and the leaves give the root that was signed, none left out.
+9. Entries (full): each body is what its leaf names, and the leaves give the root that was signed, none left out; a
+   body is missing only where an entry among them decides that, and then the period begins later.
 10. Frames (full): each agent's frames are signed by its key and form a chain; if the policy names keys, by those.
 11. Recomputed (full): bounds, laws, limits and verdict computed anew from the entries give the same document.
 """
@@ -40,6 +41,7 @@ from controller.evidence.refusal import VerificationError
 from controller.evidence.tree import CompactRange, check_consistency, check_inclusion, leaf_hash
 from controller.journal import Journal, Kind, NewEntry
 from controller.journal_fsck import fsck
+from controller.journal_prune import append_pruned, carry_out
 from controller.judgement import json_text, judge_period
 
 _CHUNK_ENTRIES = 500
@@ -175,8 +177,12 @@ def _check_full(file: BinaryIO, policy: Policy, head: Head, report: Report, say:
         Journal.create(Path(folder) / "evidence.db") as journal,
     ):
         with _step(Step.ENTRIES):
-            _rebuild(file, journal, report)
-        say(Step.ENTRIES, f"all {report.entries} entries are here, each as its leaf names it, under the signed root")
+            dropped = _rebuild(file, journal, report)
+        without = f"; the bodies of {dropped} were dropped, as one of them decides" if dropped else ""
+        say(
+            Step.ENTRIES,
+            f"all {report.entries} entries are here, each as its leaf names it, under the signed root{without}",
+        )
         with _step(Step.FRAMES):
             frames, agents = _check_frames(journal, policy)
         say(Step.FRAMES, f"{frames} frames of {agents} agents are signed and chained")
@@ -185,22 +191,59 @@ def _check_full(file: BinaryIO, policy: Policy, head: Head, report: Report, say:
         say(Step.RECOMPUTED, f"computed anew from the entries: the same result, {report.verdict}")
 
 
-def _rebuild(file: BinaryIO, journal: Journal, report: Report) -> None:
-    """Fill ``journal`` with the bundle's entries; what is in it afterwards has the signed root."""
+def _rebuild(file: BinaryIO, journal: Journal, report: Report) -> int:
+    """Fill ``journal`` with the bundle's entries, under the signed root; return how many bodies were dropped."""
     tree = CompactRange()
     waiting: list[NewEntry] = []
+    without: list[Leaf] = []
+    dropped, last_dropped = 0, -1
     for data, body in read_entries(file):
         leaf = leaves.decode(data)
-        leaf.check_body(body)
         if leaf.number != tree.size or tree.size >= report.entries:
             raise VerificationError(f"entry {tree.size} of the evidence is missing, or there are more than were signed")
         tree.append(leaf_hash(data))
-        waiting.append(_entry(leaf, body))
+        if body is None:
+            _append(journal, waiting)
+            without.append(leaf)
+            dropped, last_dropped = dropped + 1, leaf.number
+        else:
+            _append_dropped(journal, without)
+            leaf.check_body(body)
+            waiting.append(_entry(leaf, body))
         if len(waiting) == _CHUNK_ENTRIES:
             _append(journal, waiting)
+        if len(without) == _CHUNK_ENTRIES:
+            _append_dropped(journal, without)
     _append(journal, waiting)
+    _append_dropped(journal, without)
     if tree.size != report.entries or tree.root() != report.journal_root:
         raise VerificationError(f"the bundle's {tree.size} entries do not give the root that was signed")
+    if dropped:
+        _check_dropped(journal, last_dropped, report)
+    return dropped
+
+
+def _append_dropped(journal: Journal, without: list[Leaf]) -> None:
+    try:
+        append_pruned(journal, without)
+    except WeighbridgeError as error:
+        raise VerificationError(f"an entry of the evidence cannot be what was recorded: {error}") from error
+    without.clear()
+
+
+def _check_dropped(journal: Journal, last_dropped: int, report: Report) -> None:
+    """Return if the evidence itself decides that bodies up to ``last_dropped`` go, and the period begins after that."""
+    try:
+        carry_out(journal)
+    except WeighbridgeError as error:
+        raise VerificationError(f"a body is missing, and no decision to drop it can be read: {error}") from error
+    stop, before_ns = journal.pruned()
+    if last_dropped >= stop or before_ns is None:
+        raise VerificationError(
+            f"the body of entry {last_dropped} is missing, and no entry decides that it was dropped"
+        )
+    if report.period.from_ns < before_ns:
+        raise VerificationError("the report's period begins before the time whose evidence was dropped")
 
 
 def _entry(leaf: Leaf, body: bytes) -> NewEntry:

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from controller import cli_journalcare as care
+from controller import logkeys
+from controller.cli_journalcare import JournalFile, journal_path
 from controller.cli_options import SITE_FILE, AsJson, SiteFile, counted
 from controller.cli_period import format_utc
 from controller.errors import EvidenceError, OperatorError
-from controller.evidence.note import KeyKind, NoteKey, decode_key
+from controller.evidence.note import decode_key
 from controller.evidence.refusal import VerificationError
 from controller.journal import Journal
-from controller.journal_fsck import Fsck
+from controller.journal_fsck import Fault, Fsck
 from controller.journal_fsck import fsck as check_journal
 from controller.journal_log import publish
 from controller.journal_survey import Summary, summary
-from controller.logkeys import load_log_public, make_site_keys
+from controller.logkeys import make_site_keys
 from controller.site import load
 from protos.units import format_bytes
 
 app = typer.Typer(no_args_is_help=True, help="The journal.")
 
-JournalFile = Annotated[
-    Path | None,
-    typer.Option("--journal", metavar="FILE", help="The journal itself, instead of the one that the site file names."),
-]
-
-_MAX_LINE_BYTES = 4096
-_RECENT_CHECKPOINTS = 10_000
-"""A week of them: an answer that comes later is of no use."""
-
 
 @app.command()
 def stats(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_json: AsJson = False) -> None:
     """Say how much there is of what, from when to when."""
-    path = _journal_path(site_file, journal_file)
+    path = journal_path(site_file, journal_file)
     with Journal.open(path, read_only=True) as journal:
         rows, entries = summary(journal), len(journal)
     size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*") if file.name in _files(path))
@@ -60,13 +54,37 @@ def stats(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_
 
 
 @app.command()
-def fsck(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_json: AsJson = False) -> None:
-    """Check every entry, leaf number, digest, signature, chain and checkpoint. Exit code 1: something is wrong."""
-    path = _journal_path(site_file, journal_file)
+def fsck(
+    site_file: SiteFile = SITE_FILE,
+    journal_file: JournalFile = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", metavar="KEY", help="The log's verifier key, for a copy that lies without its keys."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the file, every entry, leaf number, digest, signature, chain, checkpoint and cosignature.
+
+    Exit code 1: something is wrong. 3: nothing is, but there was no key to check some signatures with.
+    """
+    path = journal_path(site_file, journal_file)
+    key_faults, unread = logkeys.key_faults(path)
+    try:
+        public = decode_key(log) if log is not None else logkeys.load_log_public(path)
+    except VerificationError as error:
+        raise OperatorError(f"{error}. Copy the whole key, from `weighbridge journal keys`.") from error
+    except OperatorError:
+        public = None  # it is among the faults of the keys
     with Journal.open(path, read_only=True) as journal:
-        found = check_journal(journal, load_log_public(path))
+        checked = check_journal(journal, public)
+    found = replace(
+        checked,
+        faults=(*checked.faults, *(Fault(None, text) for text in key_faults)),
+        unchecked=(*checked.unchecked, *unread),
+    )
     if as_json:
-        typer.echo(json.dumps({"journal": str(path), "ok": not found.faults, **asdict(found)}, indent=2))
+        ok = not found.faults and not found.unchecked
+        typer.echo(json.dumps({"journal": str(path), "ok": ok, **asdict(found)}, indent=2))
     else:
         for line in _sentences(found):
             typer.echo(line)
@@ -74,6 +92,9 @@ def fsck(site_file: SiteFile = SITE_FILE, journal_file: JournalFile = None, as_j
         raise EvidenceError(
             f"{path}: {counted(len(found.faults), 'fault')}. Keep the file as it is and compare it with its last copy."
         )
+    if found.unchecked:
+        typer.echo("not everything could be checked; name the log's key with --log", err=True)
+        raise typer.Exit(3)
 
 
 @app.command()
@@ -99,75 +120,6 @@ def checkpoint(site_file: SiteFile = SITE_FILE) -> None:
     with Journal.open(site.controller.journal) as journal:
         found = publish(journal, make_site_keys(journal.path, site.name).log)
     typer.echo(found.note.encode().decode("utf-8"), nl=False)
-
-
-@app.command()
-def request(
-    witness: Annotated[
-        str, typer.Argument(help="The witness's verifier key, as `weighbridge witness init` printed it.")
-    ],
-    site_file: SiteFile = SITE_FILE,
-    journal_file: JournalFile = None,
-    old: Annotated[
-        int | None, typer.Option("--old", metavar="SIZE", help="What it cosigned last, if the journal does not know.")
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The request.")] = Path(
-        "cosign.request"
-    ),
-) -> None:
-    """Write what a witness without a network needs to cosign the newest checkpoint: `weighbridge witness cosign`."""
-    from controller.cosigning import request_for  # noqa: PLC0415
-
-    with Journal.open(_journal_path(site_file, journal_file), read_only=True) as journal:
-        asked, made = request_for(journal, _witness_key(witness), old)
-    try:
-        output.write_bytes(made.encode())
-    except OSError as error:
-        raise OperatorError(f"{output}: cannot be written ({error.strerror}). Check the folder.") from error
-    typer.echo(f"{output}: from {made.old} to {asked.checkpoint.size} entries", err=True)
-
-
-@app.command()
-def cosignature(
-    witness: Annotated[str, typer.Argument(help="The witness's verifier key.")],
-    answer: Annotated[Path, typer.Argument(metavar="FILE", help="What `weighbridge witness cosign` printed.")],
-    site_file: SiteFile = SITE_FILE,
-    journal_file: JournalFile = None,
-) -> None:
-    """Keep a cosignature that came as a file. Exit code 1: it is not that witness's, of no checkpoint that is here."""
-    from controller.journal_log import keep_cosignature, sizes  # noqa: PLC0415
-
-    key = _witness_key(witness)
-    try:
-        line = answer.read_bytes()[:_MAX_LINE_BYTES].decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OperatorError(f"{answer}: cannot be read ({error}). Name the cosignature.") from error
-    with Journal.open(_journal_path(site_file, journal_file)) as journal:
-        # The answer does not say which checkpoint it is of; of the last few it fits one, or none.
-        for size in reversed(sizes(journal)[-_RECENT_CHECKPOINTS:]):
-            try:
-                keep_cosignature(journal, size, line, key)
-            except EvidenceError:
-                continue
-            typer.echo(f"{key.name} cosigned {counted(size, 'entry', 'entries')}: kept", err=True)
-            return
-    raise EvidenceError(
-        f"{answer}: is no cosignature of {key.name} for a checkpoint of this journal; nothing was kept."
-    )
-
-
-def _witness_key(text: str) -> NoteKey:
-    try:
-        key = decode_key(text)
-    except VerificationError as error:
-        raise OperatorError(f"{error}. Copy the whole key, from `weighbridge witness init`.") from error
-    if key.kind is not KeyKind.WITNESS:
-        raise OperatorError(f"{key.name} is a log's key, not a witness's. Copy it from `weighbridge witness init`.")
-    return key
-
-
-def _journal_path(site_file: Path, journal_file: Path | None) -> Path:
-    return journal_file if journal_file is not None else load(site_file, secrets=False).controller.journal
 
 
 def _files(path: Path) -> tuple[str, ...]:
@@ -229,5 +181,15 @@ def _sentences(found: Fsck) -> list[str]:
         f"{counted(found.frames, 'frame')} of {counted(found.agents, 'agent')}",
         counted(found.checkpoints, "checkpoint"),
     )
+    lines += [f"not checked: {text}" for text in found.unchecked]
+    if found.pruned:
+        lines.append(
+            f"of {counted(found.pruned, 'entry', 'entries')} the body was dropped by decision; the leaf is there"
+        )
     outcome = counted(len(found.faults), "fault") if found.faults else "in order"
+    if found.unchecked and not found.faults:
+        outcome = "in order, as far as it could be checked"
     return [*lines, f"{', '.join(checked)} checked: {outcome}"]
+
+
+app.add_typer(care.app)

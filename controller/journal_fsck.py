@@ -2,7 +2,8 @@
 
 Rules:
 
-1. SQLite finds its file in order.
+1. SQLite finds its file in order, and so do we (:mod:`controller.journal_file`): tables and triggers are those of the
+   format, and nothing is lost in the write-ahead log.
 2. Leaf numbers are consecutive from 0.
 3. The digests of every entry check (:mod:`controller.journal_entry`).
 4. A frame stands under its own agent's name and number, and its signature is of the key that was enrolled for that
@@ -12,7 +13,11 @@ Rules:
 6. A frame carries the SHA-256 of the one before it. Numbers that are missing are a *hole*: declared, if the agent
    said in a signed frame that it dropped them, else a fault.
 
-A declared hole is a fact about what was measured, not damage. Everything else is a fault: exit code 1.
+7. A body is missing only where a journaled decision dropped it (:mod:`controller.journal_prune`).
+8. The keys beside the journal belong together and can be read.
+
+A declared hole is a fact about what was measured, not damage. Everything else is a fault: exit code 1. What there was
+no key to check with is said, and is no pass: exit code 3.
 """
 
 from __future__ import annotations
@@ -25,6 +30,9 @@ from dataclasses import dataclass, field
 from controller.errors import EvidenceError
 from controller.evidence.note import NoteKey
 from controller.journal import Entry, Journal, Kind
+from controller.journal_entry import Pruned
+from controller.journal_file import file_faults
+from controller.journal_prune import Decisions
 from controller.journal_survey import integrity, survey
 from controller.journal_treecheck import TreeCheck
 from protos.signing import SignatureRejected, SigningDomain, load_public_key, verify
@@ -60,6 +68,8 @@ class Fsck:
     faults: tuple[Fault, ...]
     holes: tuple[Hole, ...]
     checkpoints: int = 0
+    pruned: int = 0
+    unchecked: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -69,7 +79,7 @@ class _Chain:
     agent: str
     frames: int = 0
     last_sequence: int = 0
-    last_sha256: bytes = b""
+    last_sha256: bytes | None = b""
     holes: list[tuple[int, int]] = field(default_factory=list)
     losses: list[tuple[int, int]] = field(default_factory=list)
 
@@ -79,12 +89,14 @@ def fsck(journal: Journal, log: NoteKey | None = None) -> Fsck:
 
     Args:
         journal: what to check.
-        log: who must have signed its checkpoints; without it, signatures are not checked.
+        log: who must have signed its checkpoints; without it, their signatures are reported as unchecked.
     """
-    faults = [Fault(None, f"{journal.path}: SQLite says: {text}") for text in integrity(journal)]
+    faults = [Fault(None, text) for text in file_faults(journal)]
+    faults += [Fault(None, f"{journal.path}: SQLite says: {text}") for text in integrity(journal)]
     keys: dict[str, bytes] = {}
     chains: dict[str, _Chain] = {}
-    entries, expected = 0, 0
+    entries, expected, pruned = 0, 0, 0
+    decisions = Decisions(journal)
     tree = TreeCheck(journal, log)
     for leaf, entry in survey(journal):
         if leaf != expected:
@@ -94,6 +106,12 @@ def fsck(journal: Journal, log: NoteKey | None = None) -> Fsck:
         tree.add(leaf, entry)
         if isinstance(entry, EvidenceError):
             faults.append(Fault(leaf, str(entry)))
+        elif isinstance(entry, Pruned):
+            pruned += 1
+            if entry.kind is Kind.FRAME:
+                _pass_pruned(entry, chains.setdefault(entry.source, _Chain(entry.source)))
+        elif entry.kind is Kind.PRUNE:
+            decisions.add(entry)
         elif entry.kind is Kind.ENROLMENT:
             faults += _enrol(entry, keys)
         elif entry.kind is Kind.FRAME:
@@ -105,9 +123,20 @@ def fsck(journal: Journal, log: NoteKey | None = None) -> Fsck:
         for hole in holes
         if not hole.declared
     ]
-    faults += [Fault(None, text) for text in tree.faults()]
+    faults += [Fault(None, text) for text in (*tree.faults(), *decisions.faults())]
     frames = sum(chain.frames for chain in chains.values())
-    return Fsck(entries, frames, len(chains), tuple(faults), tuple(holes), tree.checkpoints)
+    unchecked = []
+    if log is None and tree.checkpoints:
+        unchecked.append(
+            f"the signatures of {tree.checkpoints} checkpoints: there is no key of the log to check them by"
+        )
+    return Fsck(entries, frames, len(chains), tuple(faults), tuple(holes), tree.checkpoints, pruned, tuple(unchecked))
+
+
+def _pass_pruned(entry: Pruned, chain: _Chain) -> None:
+    """Go on after a frame of which only the number is left; what the next one must carry is not known any more."""
+    if entry.sequence is not None and entry.sequence > chain.last_sequence:
+        chain.last_sequence, chain.last_sha256 = entry.sequence, None
 
 
 def _enrol(entry: Entry, keys: dict[str, bytes]) -> Iterator[Fault]:
@@ -154,7 +183,7 @@ def _follow(
         return
     if frame.sequence > expected:
         chain.holes.append((expected, frame.sequence - 1))
-    elif frame.previous_sha256 != chain.last_sha256:
+    elif chain.last_sha256 is not None and frame.previous_sha256 != chain.last_sha256:
         yield Fault(entry.leaf, f"{where} does not follow from frame {chain.last_sequence}: the chain is broken there")
     chain.last_sequence, chain.last_sha256 = frame.sequence, hashlib.sha256(signed.body).digest()
 

@@ -7,7 +7,8 @@ so that nobody has to read all of them: with each checkpoint the full subtrees t
 Rules of signing:
 
 1. A checkpoint is signed only of entries that are on the disk.
-2. The last checkpoint is read back first: its signature must be this key's, and the subtrees kept lead to its root.
+2. The last checkpoint is read back first: its signature must be this key's, or that of one that handed over to it
+   (:mod:`controller.logrotation`), and the subtrees kept lead to its root.
 3. The new one is opened as a stranger would, and shown to continue the last one, before it is kept.
 4. It is kept in a transaction that takes nothing but a larger tree. Only what is kept is ever handed out.
 """
@@ -35,6 +36,7 @@ from controller.evidence.tree import (
 from controller.journal import Journal
 from controller.journal_entry import Row
 from controller.logkeys import SigningKey
+from controller.logrotation import KeyHistory
 
 TILE_LEAVES = 256
 """Tile level n holds this many of level n-1; level 0 is the leaves."""
@@ -125,7 +127,9 @@ def publish(journal: Journal, key: SigningKey) -> Stored:
     if last is not None and last.checkpoint.size >= size:
         return last
     try:
-        tree = CompactRange() if last is None else _resume(last, key.public)
+        keys = KeyHistory(journal, key.public)
+        keys.check_is_newest()
+        tree = CompactRange() if last is None else _resume(last, keys.at(last.checkpoint.size))
         tiles = _Tiles(journal, tree.size)
         for data in leaf_data(journal, tree.size, size):
             hashed = leaf_hash(data)

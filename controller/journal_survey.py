@@ -8,7 +8,7 @@ from typing import Any
 
 from controller.errors import EvidenceError
 from controller.journal import Journal
-from controller.journal_entry import COLUMNS, Entry, entry_of
+from controller.journal_entry import COLUMNS, Entry, Pruned, read_row
 
 _PAGE_ENTRIES = 256
 
@@ -26,10 +26,10 @@ class Summary:
     last_sequence: int | None
 
 
-def survey(journal: Journal) -> Iterator[tuple[int, Entry | EvidenceError]]:
-    """Yield every leaf number there is with its entry, or with what is wrong with it; goes on after damage.
+def survey(journal: Journal) -> Iterator[tuple[int, Entry | Pruned | EvidenceError]]:
+    """Yield every leaf number there is with its entry, what was left of it, or what is wrong with it.
 
-    For checking the whole journal; :meth:`Journal.entries` stops at the first damage.
+    For checking the whole journal: goes on after damage, where :meth:`Journal.entries` stops.
 
     Raises:
         EvidenceError: the file is damaged so that not even its first and last leaf can be told.
@@ -37,11 +37,14 @@ def survey(journal: Journal) -> Iterator[tuple[int, Entry | EvidenceError]]:
     first, last = journal.rows("SELECT min(leaf), max(leaf) FROM entry")[0]
     if last is None:
         return
+    pruned_stop = journal.pruned()[0]
     for start in range(first, last + 1, _PAGE_ENTRIES):
-        yield from _page(journal, start, min(start + _PAGE_ENTRIES - 1, last))
+        yield from _page(journal, start, min(start + _PAGE_ENTRIES - 1, last), pruned_stop)
 
 
-def _page(journal: Journal, start: int, end: int) -> Iterator[tuple[int, Entry | EvidenceError]]:
+def _page(
+    journal: Journal, start: int, end: int, pruned_stop: int
+) -> Iterator[tuple[int, Entry | Pruned | EvidenceError]]:
     query = f"SELECT {COLUMNS} FROM entry WHERE leaf BETWEEN ? AND ? ORDER BY leaf"  # noqa: S608  constants
     try:
         rows = journal.rows(query, start, end)
@@ -53,15 +56,15 @@ def _page(journal: Journal, start: int, end: int) -> Iterator[tuple[int, Entry |
             yield start, damage
             return
         for leaf in range(start, end + 1):
-            yield from _page(journal, leaf, leaf)
+            yield from _page(journal, leaf, leaf, pruned_stop)
         return
     for row in rows:
-        yield row[0], _entry_or_damage(journal, row)
+        yield row[0], _entry_or_damage(journal, row, pruned_stop)
 
 
-def _entry_or_damage(journal: Journal, row: tuple[Any, ...]) -> Entry | EvidenceError:
+def _entry_or_damage(journal: Journal, row: tuple[Any, ...], pruned_stop: int) -> Entry | Pruned | EvidenceError:
     try:
-        return entry_of(journal.path, row)
+        return read_row(journal.path, row, pruned_stop=pruned_stop)
     except EvidenceError as error:
         return error
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.errors import EvidenceError
-from controller.evidence.checkpoint import open_checkpoint
-from controller.evidence.note import NoteKey
+from controller.evidence.checkpoint import check_cosignature, open_checkpoint
+from controller.evidence.note import NoteKey, decode_key
 from controller.evidence.refusal import VerificationError
 from controller.evidence.tree import CompactRange, leaf_hash, node_hash
 from controller.journal import Entry, Journal
-from controller.journal_entry import Row
-from controller.journal_log import TILE_LEAVES, has_log, sizes, stored
+from controller.journal_entry import Pruned, Row
+from controller.journal_log import TILE_LEAVES, Stored, has_log, sizes, stored, witnesses
+from controller.logrotation import KeyHistory
 
 
 class TreeCheck:
@@ -19,6 +20,7 @@ class TreeCheck:
 
     def __init__(self, journal: Journal, log: NoteKey | None) -> None:
         self._journal, self._log = journal, log
+        self._keys = None if log is None else KeyHistory(journal, log)
         self._tree = CompactRange()
         self._tiles: list[list[bytes]] = []
         self._broken_at: int | None = None
@@ -26,9 +28,10 @@ class TreeCheck:
         self._sizes = iter(self._known())
         self._next: int | None = next(self._sizes, None)
         self.checkpoints = 0
+        self._witnesses = list(self._known_witnesses())
         self._check_checkpoint()
 
-    def add(self, leaf: int, entry: Entry | EvidenceError) -> None:
+    def add(self, leaf: int, entry: Entry | Pruned | EvidenceError) -> None:
         """Take the next leaf as it was found."""
         if self._broken_at is not None:
             return
@@ -43,6 +46,8 @@ class TreeCheck:
 
     def faults(self) -> Iterator[str]:
         """Yield what is wrong, after the last leaf."""
+        if self._keys is not None and self._keys.fault is not None:
+            yield self._keys.fault
         yield from self._faults
         # Behind a damaged leaf, which is a fault by itself, no root can be computed.
         if self._next is not None and self._broken_at is None:
@@ -58,6 +63,13 @@ class TreeCheck:
             self._faults.append(str(error))
             return []
 
+    def _known_witnesses(self) -> Iterator[NoteKey]:
+        try:
+            for text in witnesses(self._journal):
+                yield decode_key(text)
+        except (EvidenceError, VerificationError) as error:
+            self._faults.append(f"{self._journal.path}: the keys of the witnesses cannot be read: {error}")
+
     def _check_checkpoint(self) -> None:
         if self._next is None or self._next != self._tree.size:
             return
@@ -66,8 +78,9 @@ class TreeCheck:
         where = f"{self._journal.path}: the checkpoint of {size} leaves"
         try:
             found = stored(self._journal, size)
-            if self._log is not None:
-                open_checkpoint(found.note.encode(), self._log)
+            if self._keys is not None:
+                open_checkpoint(found.note.encode(), self._keys.at(size))
+            self._check_cosignatures(found)
         except EvidenceError as error:
             self._faults.append(str(error))
             return
@@ -78,6 +91,15 @@ class TreeCheck:
             self._faults.append(f"{where} commits to other entries than are there: an entry up to it was changed")
         elif found.hashes != self._tree.hashes:
             self._faults.append(f"{where} is kept with other subtrees than the entries have")
+
+    def _check_cosignatures(self, found: Stored) -> None:
+        seen = {witness for witness in self._witnesses if check_cosignature(found.note, witness) is not None}
+        # The log's own is checked apart; every other one was kept because it was a witness's.
+        names = {(witness.name, witness.key_id) for witness in seen}
+        log = None if self._keys is None else self._keys.at(found.checkpoint.size)
+        for each in found.note.signatures[1:]:
+            if (each.name, each.key_id) not in names and (log is None or each.key_id != log.key_id):
+                raise VerificationError(f"a signature under the name {each.name} is of no witness that was ever asked")
 
     def _add_to_tiles(self, level: int, number: int, hashed: bytes) -> None:
         """Count a node of ``level``; when it makes the tile above whole, hold that against the one that is kept."""

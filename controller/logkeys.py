@@ -6,10 +6,12 @@ They lie beside the journal in ``JOURNAL.keys/``: ``log.pem`` and ``report.pem``
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
@@ -90,6 +92,28 @@ def load_log_public(journal: Path) -> NoteKey | None:
     return _read_public(path) if path.exists() else None
 
 
+def key_faults(journal: Path) -> tuple[list[str], list[str]]:
+    """Return what is wrong with the keys of ``journal``, and what could not be looked at."""
+    folder = keys_folder(journal)
+    if not folder.exists():
+        return [], []
+    private = [folder / "log.pem", folder / "report.pem"]
+    hidden = [path for path in private if path.exists() and not os.access(path, os.R_OK)]
+    if hidden:
+        return [], [f"{path}: it is another user's" for path in hidden]
+    try:
+        load_key(folder / "log", KeyKind.LOG)
+        report = _read(folder / "report.pem").public_key().public_bytes_raw().hex()
+        told = (folder / "report.pub").read_text(encoding="utf-8")
+    except OperatorError as error:
+        return [str(error)], []
+    except (OSError, UnicodeDecodeError) as error:
+        return [f"{folder / 'report.pub'}: cannot be read ({error})"], []
+    if told != f"{report}\n":
+        return [f"{folder / 'report.pub'}: is not the public half of report.pem"], []
+    return [], []
+
+
 def make_key(stem: Path, name: str, kind: KeyKind) -> SigningKey:
     """Return the key at ``stem`` (``.pem`` and ``.vkey``), made and on the disk if it was not there.
 
@@ -121,6 +145,16 @@ def load_key(stem: Path, kind: KeyKind) -> SigningKey:
     return SigningKey(public, private)
 
 
+def public_of(private: Path) -> str:
+    """Return how the public half of the key at ``private`` stands in a verifier key.
+
+    Raises:
+        OperatorError: it cannot be read.
+    """
+    public = _read(private).public_key().public_bytes_raw()
+    return NoteKey("log", KeyKind.LOG, public).encode().rpartition("+")[2]
+
+
 def _read_public(path: Path) -> NoteKey:
     try:
         return decode_key(path.read_text(encoding="utf-8").removesuffix("\n"))
@@ -133,7 +167,7 @@ def _read(path: Path) -> Ed25519PrivateKey:
         key = load_pem_private_key(path.read_bytes(), None)
     except OSError as error:
         raise OperatorError(f"{path}: cannot be read ({error.strerror}). Run as the user that made it.") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise OperatorError(f"{path}: is not a private key. Restore it from a copy.") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise OperatorError(f"{path}: is not an Ed25519 key. Restore it from a copy.")

@@ -111,7 +111,7 @@ def check(raw: bytes, policy: Policy) -> Verified:
 
 def parted(raw: bytes) -> tuple[Head, list[tuple[bytes, bytes]]]:
     file = io.BytesIO(raw)
-    return read_head(file), list(read_entries(file))
+    return read_head(file), [(leaf, body or b"") for leaf, body in read_entries(file)]
 
 
 def joined(made: Made, head: Head, entries: list[tuple[bytes, bytes]]) -> bytes:

@@ -480,7 +480,8 @@ def test_a_journal_of_a_newer_version_is_refused_by_every_command(started: Path,
     before = path.read_bytes()
     result = run(*command, "--site", started)
     assert result.code == 2
-    assert "journal.db: the journal has format 3, this program knows formats up to 2. Update weighbridge" in result.err
+    known = FORMAT_VERSION
+    assert f"the journal has format {known + 1}, this program knows formats up to {known}. Update" in result.err
     assert path.read_bytes() == before
 
 

@@ -214,9 +214,12 @@ def test_an_enrolment_that_is_none(journal: Journal, agent: Agent, changed: dict
 
 def _behind_its_back(path: Path, statement: str) -> None:
     with sqlite3.connect(path) as editor:
-        for trigger in ("entry_is_never_changed", "entry_is_never_removed", "entry_leaves_are_consecutive"):
-            editor.execute(f"DROP TRIGGER {trigger}")
+        triggers = editor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            editor.execute(f"DROP TRIGGER {name}")
         editor.execute(statement)
+        for _, sql in triggers:
+            editor.execute(sql)
     editor.close()
 
 
