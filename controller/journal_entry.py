@@ -21,6 +21,11 @@ REPORT      the DSSE envelope's exact bytes                    site name
 PRUNE       JSON of :mod:`controller.journal_prune`            site name
 LOG_KEY     a note: the log's new key, signed by the old and   the log's name
             the new (:mod:`controller.logrotation`)
+AGREEMENT   the signed agreement's exact bytes                  site name             sha256
+GRANT       JSON of :mod:`controller.leases.grant`             agent name
+LEASE       the exact bytes of a SignedLease or                agent name            what, grant
+            SignedLeaseRevocation, written before it is sent
+LOAD_WINDOW JSON of :mod:`controller.loads.window`             node name
 ATTEMPT     JSON what, reason, text, first_sent_ns,            the device
             gave_up_ns
 WEIGHT      JSON link, direction, from_ns, to_ns, bytes,       link name
@@ -68,6 +73,10 @@ class Kind(enum.Enum):
     REPORT = "report"
     PRUNE = "prune"
     LOG_KEY = "log-key"
+    AGREEMENT = "agreement"
+    GRANT = "grant"
+    LEASE = "lease"
+    LOAD_WINDOW = "load-window"
 
 
 class ConflictingEntryError(EvidenceError):
