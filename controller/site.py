@@ -232,12 +232,15 @@ class Assumptions:
         clock_drift_ppm: how fast an agent's clock may run against the controller's, at most.
         line_rate_margin_ppm: how far a port may exceed its line rate.
         host_step_bytes: beta of the host's counter: the largest step it makes at once.
+        host_segment_header_bytes: most header bytes that each further frame of a segmented packet repeats, where the
+            host counts packets before they are cut; 0: its counter counts frames.
     """
 
     crosscheck: CrossCheckAssumptions
     clock_drift_ppm: int
     line_rate_margin_ppm: int
     host_step_bytes: int
+    host_segment_header_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,4 +194,5 @@ def _assumptions(assumed: AssumptionsSection) -> Assumptions:
         clock_drift_ppm=assumed.clock_drift,
         line_rate_margin_ppm=assumed.line_rate_margin,
         host_step_bytes=assumed.host_step,
+        host_segment_header_bytes=assumed.host_segment_header,
     )

@@ -292,6 +292,12 @@ class AssumptionsSection(Section):
         description="the largest step that the host's counter makes at once (segmentation offload hands over 64 kB)",
         examples=["65536B"],
     )
+    host_segment_header: Bytes = Field(
+        default=90,
+        description="headers that each further frame of a segmented packet repeats, where the host counts packets "
+        "before they are cut (Ethernet, a VLAN tag, IPv6, TCP with timestamps: 90 B); `0B` if its counter counts frames",
+        examples=["90B"],
+    )
     required_coverage: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.95, description="share of the period that must be covered for `compliant`", examples=["0.95"]
     )

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from controller.crosscheck.case import Case
 from controller.crosscheck.exact import Rate
-from controller.crosscheck.quantity import bounds
+from controller.crosscheck.framing import cut_at_most
+from controller.crosscheck.observed import Observed
+from controller.crosscheck.quantity import Quantity, bounds
 from protos.reading import Direction, Observer
 
 
@@ -42,6 +44,19 @@ def difference(observer: Observer, case: Case, ns: int) -> Difference:
     dropped = dropped_in_dpu(case)
     lost = None if dropped is None else either + dropped
     return Difference(either, lost) if leaving else Difference(lost, either)
+
+
+def in_frames(one: Observed) -> Quantity | None:
+    """Return a quantity whose most is what an observer's bytes were as frames; None if nothing bounds it.
+
+    A counter of super-packets leaves out the headers of each further frame, and of short frames the padding.
+    """
+    headers = one.track.super_packet_header_bytes
+    if headers is None:
+        return one.bytes
+    if one.track.unpadded and one.packets is None:
+        return None
+    return cut_at_most(one.bytes, one.packets if one.track.unpadded else None, headers[1])
 
 
 def dropped_in_dpu(case: Case) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controller.crosscheck.cable import difference
+from controller.crosscheck.cable import difference, in_frames
 from controller.crosscheck.case import Case
 from controller.crosscheck.coverage import OFF_HOST, Stretches, covered, intersection, share
 from controller.crosscheck.findings import (
@@ -222,7 +222,9 @@ def _on_the_cable(intervals: Mapping[Observer, ByteInterval], case: Case) -> dic
     for observer, interval in intervals.items():
         apart = difference(observer, case, case.length)
         lower = 0 if apart.below is None else max(0, interval.lower - apart.below)
-        upper = None if apart.above is None or interval.upper is None else interval.upper + apart.above
+        framed = in_frames(case.seen[observer])
+        most = None if framed is None else bounds(framed, 0, case.length)[1]
+        upper = None if apart.above is None or most is None else most + apart.above
         known = domains.get(observer.trust_domain, ByteInterval(0, None))
         uppers = [one for one in (upper, known.upper) if one is not None]
         domains[observer.trust_domain] = ByteInterval(max(lower, known.lower), min(uppers, default=None))

@@ -19,6 +19,8 @@ SHORTEST_PADDED = 60
 """Shortest frame on a wire, without FCS (IEEE 802.3, clause 3.2.7)."""
 PADDING = SHORTEST_PADDED - HEADER
 """Most padding a frame can have."""
+SMALLEST_SEGMENT = 536
+"""What an honest sender cuts a stream into at the least: TCP's own default segment (RFC 9293, section 3.7.1)."""
 
 
 def without_fcs(counted: Quantity, packets: Quantity | None, framing: Framing) -> Quantity:
@@ -75,6 +77,39 @@ def on_the_wire(
     return count + fewest * header_bytes[0], count + most * header_bytes[1]
 
 
-def segmented_at_most(counted: Quantity, packets: Quantity, wire_packets: Quantity, most_header: int) -> Quantity:
-    """Return a quantity whose most includes the headers that segmentation repeats. Its least means nothing."""
-    return Combination([(1, counted), (most_header, wire_packets), (-most_header, packets)])
+def segmented_at_most(
+    counted: Quantity, packets: Quantity | None, wire_packets: Quantity, most_header: int
+) -> Quantity:
+    """Return a quantity whose most includes the headers that segmentation repeats. Its least means nothing.
+
+    Without the sender's own packets every frame on the wire may be one that it did not count.
+    """
+    terms: list[tuple[int, Quantity]] = [(1, counted), (most_header, wire_packets)]
+    return Combination(terms if packets is None else [*terms, (-most_header, packets)])
+
+
+def short_at_most(counted: Quantity, packets: Quantity) -> Quantity:
+    """Return a quantity whose most includes the padding of one short frame a packet: the last that it was cut into.
+
+    For counters of super-packets, which are longer than any frame; :func:`padded_at_most` is for frames.
+    """
+    return Combination([(1, counted), (PADDING, packets)])
+
+
+def padded_as_seen(counted: Quantity, seen: Quantity, seen_packets: Quantity, largest_frame: int) -> Quantity:
+    """Return a quantity whose most includes all padding of the frames that another counter saw in full.
+
+    :func:`padded_at_most` by the other's ``B`` and ``P``. Its least means nothing.
+    """
+    share = Fraction(PADDING, largest_frame - HEADER)
+    return Combination([(1, counted), (-share, seen), (share * largest_frame, seen_packets)])
+
+
+def cut_at_most(counted: Quantity, packets: Quantity | None, most_header: int) -> Quantity:
+    """Return a quantity whose most is what a segmenting sender can have put on the wire, by its own count alone.
+
+    Each :data:`SMALLEST_SEGMENT` bytes repeat the headers; each packet may end in a short frame, where ``packets`` are
+    given. Its least means nothing.
+    """
+    cut = Combination([(1 + Fraction(most_header, SMALLEST_SEGMENT), counted)])
+    return cut if packets is None else short_at_most(cut, packets)

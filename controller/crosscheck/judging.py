@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from controller.crosscheck.breach import greatest_breach
 from controller.crosscheck.case import Case
 from controller.crosscheck.hidden import tested
-from controller.crosscheck.laws import Law, sides
+from controller.crosscheck.laws import Law, frames_needed, sides
 from controller.crosscheck.margins import margins
 from controller.crosscheck.model import Holds, LawResult, Unknown
 from controller.crosscheck.observed import Observed
@@ -66,4 +66,7 @@ def _untestable(law: Law, seen: Mapping[Observer, Observed]) -> tuple[Unknown, s
             return Unknown.CONTRADICTION, f"unknown: {name(observer)} contradicts itself: {one.problems[0]}"
         if not one.usable:
             return Unknown.MISSING_EVIDENCE, f"unknown: {name(observer)} gave no readings"
+    if frames_needed(seen[law.left], seen[law.right]):
+        text = f"untestable: {name(law.left)} counts no frames, and {name(law.right)} leaves out a part of each"
+        return Unknown.BY_DESIGN, text
     return None

@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.crosscheck.exact import Rate
-from controller.crosscheck.framing import padded_at_most, segmented_at_most
+from controller.crosscheck.framing import (
+    padded_as_seen,
+    padded_at_most,
+    segmented_at_most,
+    short_at_most,
+)
 from controller.crosscheck.model import Assumptions
 from controller.crosscheck.observed import Observed
 from controller.crosscheck.quantity import Combination, Quantity, Steady
@@ -86,22 +91,19 @@ class Sides:
     counted: Quantity
     constant: int
     carried: tuple[Quantity, int] | None = None
+    also: tuple[Quantity, ...] = ()
 
     @property
     def tests(self) -> tuple[tuple[Quantity, int], ...]:
         """Each quantity and constant that X may not exceed together."""
-        told = (self.right, self.constant)
-        return (told,) if self.carried is None else (told, self.carried)
+        told = tuple((right, self.constant) for right in (self.right, *self.also))
+        return told if self.carried is None else (*told, self.carried)
 
 
 def sides(law: Law, seen: Mapping[Observer, Observed], assumptions: Assumptions) -> Sides:
     """Return the two sides of a law for one link and direction."""
     left, right = seen[law.left], seen[law.right]
-    told: Quantity = right.bytes
-    if right.track.super_packet_header_bytes is not None and right.packets is not None and left.packets is not None:
-        told = segmented_at_most(told, right.packets, left.packets, right.track.super_packet_header_bytes[1])
-    if right.track.unpadded and not left.track.unpadded and right.packets is not None:
-        told = padded_at_most(told, right.packets, assumptions.largest_frame_bytes)
+    told, *others = _told(left, right, assumptions.largest_frame_bytes)
     allowances: list[tuple[int, Quantity]] = []
     for place in law.drops_at:
         for drops, in_bytes in seen[place].drops:
@@ -115,4 +117,34 @@ def sides(law: Law, seen: Mapping[Observer, Observed], assumptions: Assumptions)
     own = left.bytes.line
     if line is not None and (own is None or own.rate.fraction > line.rate.fraction or own.step > line.step + constant):
         carried = Combination([(1, Steady(line.rate)), *allowances]), constant + line.step
-    return Sides(left.bytes, Combination([(1, told), *allowances], line), right.bytes, constant, carried)
+    also = tuple(Combination([(1, other), *allowances]) for other in others)
+    return Sides(left.bytes, Combination([(1, told), *allowances], line), right.bytes, constant, carried, also)
+
+
+def frames_needed(left: Observed, right: Observed) -> bool:
+    """Return whether a law needs the frames that X counted, and X counts none.
+
+    What Y's counter leaves out of each frame is then not known: headers that segmentation repeats, and padding where
+    Y counts no packets either.
+    """
+    padding = right.track.unpadded and not left.track.unpadded and right.packets is None
+    return left.packets is None and (right.track.super_packet_header_bytes is not None or padding)
+
+
+def _told(left: Observed, right: Observed, largest_frame: int) -> tuple[Quantity, ...]:
+    """Return Y's count with all that its counter can have left out of frames that X counted in full.
+
+    Of a counter of super-packets the padding is bounded twice: one short frame a packet, and what X's frames leave room
+    for. Each holds, so X may exceed neither.
+    """
+    told: Quantity = right.bytes
+    headers, packets = right.track.super_packet_header_bytes, right.packets or left.packets
+    if headers is not None and left.packets is not None:
+        told = segmented_at_most(told, right.packets, left.packets, headers[1])
+    if not right.track.unpadded or left.track.unpadded or packets is None:
+        return (told,)
+    if headers is None and right.packets is not None:
+        return (padded_at_most(told, right.packets, largest_frame),)
+    if left.packets is None:
+        return (short_at_most(told, packets),)
+    return short_at_most(told, packets), padded_as_seen(told, left.bytes, left.packets, largest_frame)

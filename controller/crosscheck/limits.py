@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from controller.crosscheck.cable import difference
+from controller.crosscheck.cable import difference, in_frames
 from controller.crosscheck.case import Case
 from controller.crosscheck.exact import Line, Rate
 from controller.crosscheck.liars import DOMAIN_NAMES, counted
@@ -30,12 +30,13 @@ from protos.units import format_duration
 class Scale:
     """What one kind of observer counts of a node, all its links together.
 
-    ``complete`` says whether it gave evidence on every link: only then is there a most.
+    ``framed`` has the most that these bytes were as frames; None if it did not give evidence on every link, or nothing
+    bounds them.
     """
 
     observer: Observer
     bytes: Quantity
-    complete: bool
+    framed: Quantity | None
 
 
 def scales(cases: Sequence[Case]) -> list[Scale]:
@@ -45,11 +46,18 @@ def scales(cases: Sequence[Case]) -> list[Scale]:
         usable = [case.seen[observer] for case in cases if observer in case.seen and case.seen[observer].usable]
         if not usable:
             continue
-        total = usable[0].bytes
-        if len(usable) > 1:
-            total = Combination([(1, one.bytes) for one in usable], _together([one.bytes.line for one in usable]))
-        found.append(Scale(observer, total, len(usable) == len(cases)))
+        framed = [one for one in map(in_frames, usable) if one is not None]
+        total = _added([one.bytes for one in usable])
+        as_counted = all(frames is one.bytes for frames, one in zip(framed, usable, strict=False))
+        whole = total if as_counted or not framed else _added(framed)
+        found.append(Scale(observer, total, whole if len(framed) == len(cases) else None))
     return found
+
+
+def _added(parts: Sequence[Quantity]) -> Quantity:
+    if len(parts) == 1:
+        return parts[0]
+    return Combination([(1, one) for one in parts], _together([one.line for one in parts]))
 
 
 def _together(lines: Sequence[Line | None]) -> Line | None:
@@ -86,14 +94,17 @@ def witness(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> 
     3. Below: pairs of readings of the whole period that leave no other possibility, less that difference.
     """
     apart = [difference(scale.observer, case, limit.window_ns) for case in cases]
-    above = _sum([one.above for one in apart]) if scale.complete else None
+    above = _sum([one.above for one in apart]) if scale.framed is not None else None
     passed = _sum([one.below for one in apart])
     # What a host says it sent is an admission, even if some of it was dropped on the way to the cable.
     admitted = scale.observer is Observer.HOST and cases[0].direction is Direction.EGRESS
     below = _sum([one.above for one in apart]) if admitted else passed
     origin, start, end = cases[0].origin, from_ns - cases[0].origin, cases[0].length
     full = fullest(scale.bytes, limit.window_ns, start, end)
-    most = None if full.most is None or above is None else full.most + above
+    most = full.most
+    if scale.framed is not scale.bytes:
+        most = None if scale.framed is None else fullest(scale.framed, limit.window_ns, start, end).most
+    most = None if most is None or above is None else most + above
     excess = None
     # What is certain needs no start of evidence; a window that cannot have held more needs no search for one that did.
     if below is not None and (start > 0 or full.most is None or full.most > limit.bytes + below):

@@ -184,6 +184,7 @@ class _Tracks:
                 looked=looked,
                 # Where no check sequence is counted, no padding is either: that is software counting what it was given.
                 unpadded=series.framing is Framing.L2_WITHOUT_FCS,
+                super_packet_header_bytes=self._segment_headers() if observer is Observer.HOST else None,
             )
 
     def evidence(self) -> Iterator[LinkEvidence]:
@@ -213,6 +214,11 @@ class _Tracks:
         if len(known) < len(rates):
             return None
         return -(-sum(known) * (1_000_000 + self._site.assumptions.line_rate_margin_ppm) // 1_000_000)
+
+    def _segment_headers(self) -> tuple[int, int] | None:
+        """What a host's counter may leave out of each frame that its packets were cut into."""
+        most = self._site.assumptions.host_segment_header_bytes
+        return (0, most) if most else None
 
     def _step(self, observer: Observer, series: Series) -> int:
         """The largest step of the counter: a frame of each cable; at the host what the site file says."""
