@@ -34,6 +34,7 @@ COMMANDS = {
     "pki": "controller.pki_cli:app",
     "agents": "controller.deploy.cli:app",
     "switch": "controller.cli_switch:app",
+    "agreement": "controller.agreement.cli:app",
     "run": "controller.cli_run:app",
     "crosscheck": "controller.cli_crosscheck:app",
     "topology": "controller.topology_cli:app",

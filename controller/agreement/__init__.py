@@ -1,0 +1,1 @@
+"""What both parties signed: the limits, the terms of load windows, and the arithmetic that compares them."""
