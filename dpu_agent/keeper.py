@@ -33,6 +33,7 @@ from dpu_agent.leasechecks import (
     check_addressee,
     check_agreement,
     check_budget,
+    check_load,
     check_port,
     check_sequence,
     check_signature,
@@ -68,12 +69,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One slot and kind: the lease in force or why there is none; the newest budget and what was used of it."""
+    """One slot and kind: the lease in force or why there is none; the newest budget and what was used of it.
+
+    ``window`` is the number of the newest load window; a window's budget is used once.
+    """
 
     held: Held | None = None
     floor: Floor = Floor.NEVER_LEASED
     budget: int = 0
     used_bytes: int = 0
+    window: int = 0
 
 
 Places = Mapping[tuple[Slot, LeaseKind], Place]
@@ -126,7 +131,8 @@ def offer(state: KeeperState, terms: Terms, signed: bytes, now_ns: int) -> Keepe
     3. It is for this agent, this boot, a port there is, in the direction of that port.
     4. Its very bytes are in force already: nothing changes. Else its sequence is higher than any taken before.
     5. It lives now.
-    6. It lies within the agreement, as far as the configuration knows it.
+    6. It lies within the agreement, as far as the configuration knows it; a load lease also within its load window,
+       which the prover signed where the agreement asks for it and which was not used before.
     7. Its budget is new, or that of the place and not used up.
 
     Raises:
@@ -144,9 +150,12 @@ def offer(state: KeeperState, terms: Terms, signed: bytes, now_ns: int) -> Keepe
         return state
     check_sequence(lease.sequence, state.highest_sequence)
     check_time(lease, now_ns, state.latest_ns)
-    check_agreement(terms, lease, envelope)
+    check_agreement(terms, lease)
+    window = place.window
+    if lease.kind is LeaseKind.LOAD:
+        window = check_load(terms, lease, envelope.prover_signature, newest=place.window)
     used_bytes = check_budget(lease, place.budget, place.used_bytes)
-    taken = Place(Held(lease, signed), place.floor, lease.budget, used_bytes)
+    taken = Place(Held(lease, signed), place.floor, lease.budget, used_bytes, window)
     return replace(state, highest_sequence=lease.sequence, places={**state.places, (lease.slot, lease.kind): taken})
 
 

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from protos.buckets import TrafficClass
 from protos.lease import LEASED_CLASSES, Bound, Lease, LeaseKind, Slot, broken_bounds
-from protos.leasewire import Fault
+from protos.leasewire import Fault, LeaseFaultError, parse_load_window
 from protos.reading import Direction
 from protos.signing import SignatureRejected, SigningDomain, load_public_key, verify
 from protos.units import format_bytes, format_duration, format_rate
@@ -24,6 +24,7 @@ EnvelopeT = TypeVar("EnvelopeT", lease_pb2.SignedLease, lease_pb2.SignedLeaseRev
 
 MAX_BYTES = 4_096
 """A signed lease has some 300 bytes."""
+PPM = 1_000_000
 LONGEST_LIFETIME_NS = 3_600_000_000_000
 """Where no agreement says less."""
 
@@ -49,6 +50,8 @@ class Refused(enum.Enum):
     RATE_BEYOND_AGREEMENT = "rate-beyond-agreement"
     LOAD_NOT_AGREED = "load-not-agreed"
     LOAD_BEYOND_AGREEMENT = "load-beyond-agreement"
+    BEYOND_LOAD_WINDOW = "beyond-load-window"
+    LOAD_WINDOW_USED = "load-window-used"
     UNKNOWN_BUDGET = "unknown-budget"
     BUDGET_USED = "budget-used"
     NOT_STORED = "not-stored"
@@ -65,11 +68,20 @@ class LeaseRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoadTerms:
-    """What load windows may be: for which classes, how many bytes, how long, and whether the prover signs as well."""
+    """What load windows may be.
+
+    Attributes:
+        classes: for which traffic.
+        most_bytes: towards the node.
+        longest_ns: how long.
+        reverse_ppm: bytes back, of those towards the node.
+        both_sign: whether the prover signs as well.
+    """
 
     classes: frozenset[TrafficClass]
     most_bytes: int
     longest_ns: int
+    reverse_ppm: int
     both_sign: bool = False
 
 
@@ -186,12 +198,11 @@ def check_time(lease: Lease, now_ns: int, latest_ns: int) -> None:
         raise LeaseRefusedError(Refused.EXPIRED, f"the lease ended {format_duration(now_ns - lease.end_ns)} ago")
 
 
-def check_agreement(terms: Terms, lease: Lease, envelope: lease_pb2.SignedLease) -> None:
-    """It lies within the agreement, as far as the configuration knows it."""
+def check_agreement(terms: Terms, lease: Lease) -> None:
+    """It lies within the agreement, as far as the configuration knows it; what a load lease may be is asked later."""
     if terms.agreement_sha256 and lease.agreement_sha256 != terms.agreement_sha256:
         raise LeaseRefusedError(Refused.OTHER_AGREEMENT, "the lease is under another agreement than this agent's")
     if lease.kind is LeaseKind.LOAD:
-        _check_load(terms, lease, envelope)
         return
     if lease.lifetime_ns > terms.longest_lifetime_ns:
         raise LeaseRefusedError(
@@ -208,24 +219,61 @@ def check_agreement(terms: Terms, lease: Lease, envelope: lease_pb2.SignedLease)
         )
 
 
-def _check_load(terms: Terms, lease: Lease, envelope: lease_pb2.SignedLease) -> None:
+def check_load(terms: Terms, lease: Lease, prover_signature: bytes, *, newest: int) -> int:
+    """Return the number of the load window that ``lease`` is for, where ``newest`` is the newest one of its place.
+
+    1. Load windows are agreed for this class, and the window lies within their terms.
+    2. The prover signed the window, where the agreement asks for it.
+    3. The lease lies within the window: agent, class, bytes in its direction, time.
+    4. The window is newer than the newest, or it is that one and the lease goes on with its budget.
+
+    Raises:
+        LeaseRefusedError: one of these is not so.
+    """
     loads = terms.loads
     if loads is None or lease.slot.traffic_class not in loads.classes:
         raise LeaseRefusedError(
             Refused.LOAD_NOT_AGREED, f"no load window is agreed for {lease.slot.traffic_class.title}"
         )
-    if lease.volume_bytes > loads.most_bytes or lease.lifetime_ns > loads.longest_ns:
+    try:
+        window = parse_load_window(lease.load_window)
+    except LeaseFaultError as error:
+        raise LeaseRefusedError(error.fault, str(error)) from error
+    if window.ingress_bytes > loads.most_bytes or window.longest_ns > loads.longest_ns:
         raise LeaseRefusedError(
             Refused.LOAD_BEYOND_AGREEMENT,
-            f"a load window of {format_bytes(lease.volume_bytes)} in {format_duration(lease.lifetime_ns)}; at most "
+            f"a load window of {format_bytes(window.ingress_bytes)} in {format_duration(window.longest_ns)}; at most "
             f"{format_bytes(loads.most_bytes)} in {format_duration(loads.longest_ns)} are agreed",
         )
-    if loads.both_sign and not (
-        terms.prover and _is_of(terms.prover, SigningDomain.LEASE, envelope.body, envelope.prover_signature)
-    ):
+    if window.egress_bytes * PPM > window.ingress_bytes * loads.reverse_ppm:
+        raise LeaseRefusedError(
+            Refused.LOAD_BEYOND_AGREEMENT,
+            f"{format_bytes(window.egress_bytes)} back are more than {loads.reverse_ppm} ppm of what is loaded",
+        )
+    if loads.both_sign and not _is_of(terms.prover, SigningDomain.LOAD_WINDOW, lease.load_window, prover_signature):
         raise LeaseRefusedError(
             Refused.NOT_SIGNED_BY_PROVER, "the agreement asks for the prover's signature under a load window"
         )
+    if window.agent != terms.agent:
+        raise other_agent(window.agent, terms.agent)
+    most_bytes = window.most_bytes(lease.slot.direction)
+    if (
+        lease.slot.traffic_class is not window.traffic_class
+        or lease.volume_bytes > most_bytes
+        or lease.lifetime_ns > window.longest_ns
+        or window.agreement_sha256 != lease.agreement_sha256
+    ):
+        raise LeaseRefusedError(
+            Refused.BEYOND_LOAD_WINDOW,
+            f"the lease is not within load window {window.number}: {format_bytes(most_bytes)} "
+            f"{lease.slot.direction.value} of {window.traffic_class.title} in {format_duration(window.longest_ns)}",
+        )
+    goes_on = window.number == newest and lease.budget != lease.sequence
+    if window.number <= newest and not goes_on:
+        raise LeaseRefusedError(
+            Refused.LOAD_WINDOW_USED, f"load window {window.number} was used; the newest here is {newest}"
+        )
+    return window.number
 
 
 def check_budget(lease: Lease, newest: int, used_bytes: int) -> int:

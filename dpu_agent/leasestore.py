@@ -104,6 +104,7 @@ def _encode(remembered: Remembered) -> bytes:
                 "floor": place.floor.value,
                 "budget": place.budget,
                 "used_bytes": place.used_bytes,
+                "window": place.window,
             }
             for (slot, kind), place in keeper.places.items()
         ],
@@ -147,4 +148,4 @@ def _place(item: Mapping[str, Any]) -> Place:
     if item["signed"] is not None:
         signed = base64.b64decode(item["signed"], validate=True)
         held = Held(parse_lease(lease_pb2.SignedLease.FromString(signed).body), signed)
-    return Place(held, Floor(item["floor"]), item["budget"], item["used_bytes"])
+    return Place(held, Floor(item["floor"]), item["budget"], item["used_bytes"], item["window"])

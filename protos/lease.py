@@ -63,6 +63,7 @@ class Lease:
         budget: the sequence of the first lease whose volume this one goes on using up.
         kind: standing, or a load window.
         agreement_sha256: of the agreement it lies within.
+        load_window: the exact bytes of the window that a load lease is for; empty for a standing one.
     """
 
     agent: str
@@ -77,11 +78,35 @@ class Lease:
     budget: int
     kind: LeaseKind = LeaseKind.STANDING
     agreement_sha256: bytes = b""
+    load_window: bytes = b""
 
     @property
     def end_ns(self) -> int:
         """When it is over, on the agent's CLOCK_MONOTONIC."""
         return self.not_before_ns + self.lifetime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class LoadWindow:
+    """An exception that was budgeted beforehand: ``ingress_bytes`` towards the node, ``egress_bytes`` back.
+
+    ``number`` rises with every window of the agent, so that no window, signed once, is used twice. ``sources`` are for
+    people: what comes from them is of ``traffic_class`` by the class table.
+    """
+
+    site: str
+    agent: str
+    number: int
+    traffic_class: TrafficClass
+    ingress_bytes: int
+    egress_bytes: int
+    longest_ns: int
+    agreement_sha256: bytes = b""
+    sources: tuple[str, ...] = ()
+
+    def most_bytes(self, direction: Direction) -> int:
+        """Return what may pass in ``direction`` in all."""
+        return self.ingress_bytes if direction is Direction.INGRESS else self.egress_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from protos.buckets import TrafficClass
-from protos.lease import LEASED_CLASSES, Lease, LeaseKind, Revocation, Slot
+from protos.lease import LEASED_CLASSES, Lease, LeaseKind, LoadWindow, Revocation, Slot
 from protos.reading import Direction
 from protos.v1 import lease_pb2, reading_pb2
 from protos.wire import WireError
@@ -62,6 +62,7 @@ class Fault(enum.Enum):
     LIFETIME_ABSENT = "lifetime-absent"
     LIFETIME_ZERO = "lifetime-zero"
     BUDGET_IMPOSSIBLE = "budget-impossible"
+    WINDOW_INCOMPLETE = "window-incomplete"
 
 
 class LeaseFaultError(WireError):
@@ -111,6 +112,7 @@ def parse_lease(body: bytes) -> Lease:
         budget=message.budget,
         kind=KIND[message.kind],
         agreement_sha256=message.agreement_sha256,
+        load_window=message.load_window,
     )
 
 
@@ -132,6 +134,49 @@ def lease_body(lease: Lease) -> bytes:
         budget=lease.budget,
         kind=KIND_TO_WIRE[lease.kind],
         agreement_sha256=lease.agreement_sha256,
+        load_window=lease.load_window,
+    ).SerializeToString(deterministic=True)
+
+
+def parse_load_window(body: bytes) -> LoadWindow:
+    """Return the load window in ``body``.
+
+    Raises:
+        LeaseFaultError: it is none; a quantity is absent or zero.
+    """
+    message = _parsed(lease_pb2.LoadWindow(), body)
+    _check_head(message.version, message.number)
+    if not message.HasField("traffic_class"):
+        raise LeaseFaultError(Fault.CLASS_ABSENT, "the load window does not say for which traffic class it is")
+    for field in ("ingress_bytes", "egress_bytes", "longest_ns"):
+        if not message.HasField(field) or getattr(message, field) == 0:
+            raise LeaseFaultError(Fault.WINDOW_INCOMPLETE, f"the load window has no {field}; absent is not unlimited")
+    return LoadWindow(
+        site=message.site,
+        agent=message.agent,
+        number=message.number,
+        traffic_class=_leased_class(message.traffic_class),
+        ingress_bytes=message.ingress_bytes,
+        egress_bytes=message.egress_bytes,
+        longest_ns=message.longest_ns,
+        agreement_sha256=message.agreement_sha256,
+        sources=tuple(message.sources),
+    )
+
+
+def load_window_body(window: LoadWindow) -> bytes:
+    """Return ``window`` as the bytes that are signed."""
+    return lease_pb2.LoadWindow(
+        version=LEASE_VERSION,
+        site=window.site,
+        agent=window.agent,
+        number=window.number,
+        traffic_class=window.traffic_class,
+        ingress_bytes=window.ingress_bytes,
+        egress_bytes=window.egress_bytes,
+        longest_ns=window.longest_ns,
+        agreement_sha256=window.agreement_sha256,
+        sources=window.sources,
     ).SerializeToString(deterministic=True)
 
 
@@ -197,7 +242,11 @@ def _check_head(version: int, sequence: int) -> None:
 def _slot(port: str, direction: reading_pb2.Direction, traffic_class: int) -> Slot:
     if direction not in DIRECTION:
         raise LeaseFaultError(Fault.DIRECTION_UNKNOWN, f"the lease's direction ({direction}) is unknown")
+    return Slot(port, DIRECTION[direction], _leased_class(traffic_class))
+
+
+def _leased_class(traffic_class: int) -> TrafficClass:
     if traffic_class not in {each.value for each in LEASED_CLASSES}:
         names = ", ".join(each.title for each in LEASED_CLASSES)
         raise LeaseFaultError(Fault.CLASS_NOT_LEASED, f"class {traffic_class} is not leased; leases are for {names}")
-    return Slot(port, DIRECTION[direction], TrafficClass(traffic_class))
+    return TrafficClass(traffic_class)

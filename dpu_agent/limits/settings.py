@@ -10,7 +10,8 @@ A whole section::
         "sha256": "64 hexadecimal digits",
         "longest_lifetime_ms": 60000,
         "bounds": [{"class": "other-pod", "window_ms": 300000, "bytes": 300000000}],
-        "loads": {"classes": ["storage"], "most_bytes": 300000000000, "longest_ms": 1800000, "both_sign": 1}
+        "loads": {"classes": ["storage"], "most_bytes": 300000000000, "longest_ms": 1800000, "reverse_ppm": 10000,
+                  "both_sign": 1}
       }
     }
 
@@ -149,6 +150,7 @@ def _loads(section: Section) -> LoadTerms | None:
         classes=frozenset(known[each] for each in named),
         most_bytes=section.whole("most_bytes", 1, _MOST),
         longest_ns=NS_PER_MS * section.whole("longest_ms", 1, _MOST_MS),
+        reverse_ppm=section.whole("reverse_ppm", 0, 1_000_000),
         both_sign=bool(section.integer("both_sign", 0, 0, 1)),
     )
     section.refuse_rest()

@@ -18,7 +18,7 @@ LEASE_KIND_STANDING: LeaseKind
 LEASE_KIND_LOAD: LeaseKind
 
 class Lease(_message.Message):
-    __slots__ = ("version", "agent", "sequence", "boot_id", "port", "direction", "traffic_class", "rate_bytes_per_s", "depth_bytes", "volume_bytes", "not_before_ns", "lifetime_ns", "budget", "kind", "agreement_sha256")
+    __slots__ = ("version", "agent", "sequence", "boot_id", "port", "direction", "traffic_class", "rate_bytes_per_s", "depth_bytes", "volume_bytes", "not_before_ns", "lifetime_ns", "budget", "kind", "agreement_sha256", "load_window")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class Lease(_message.Message):
     BUDGET_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     AGREEMENT_SHA256_FIELD_NUMBER: _ClassVar[int]
+    LOAD_WINDOW_FIELD_NUMBER: _ClassVar[int]
     version: int
     agent: str
     sequence: int
@@ -49,7 +50,32 @@ class Lease(_message.Message):
     budget: int
     kind: LeaseKind
     agreement_sha256: bytes
-    def __init__(self, version: _Optional[int] = ..., agent: _Optional[str] = ..., sequence: _Optional[int] = ..., boot_id: _Optional[str] = ..., port: _Optional[str] = ..., direction: _Optional[_Union[_reading_pb2.Direction, str]] = ..., traffic_class: _Optional[int] = ..., rate_bytes_per_s: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., volume_bytes: _Optional[int] = ..., not_before_ns: _Optional[int] = ..., lifetime_ns: _Optional[int] = ..., budget: _Optional[int] = ..., kind: _Optional[_Union[LeaseKind, str]] = ..., agreement_sha256: _Optional[bytes] = ...) -> None: ...
+    load_window: bytes
+    def __init__(self, version: _Optional[int] = ..., agent: _Optional[str] = ..., sequence: _Optional[int] = ..., boot_id: _Optional[str] = ..., port: _Optional[str] = ..., direction: _Optional[_Union[_reading_pb2.Direction, str]] = ..., traffic_class: _Optional[int] = ..., rate_bytes_per_s: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., volume_bytes: _Optional[int] = ..., not_before_ns: _Optional[int] = ..., lifetime_ns: _Optional[int] = ..., budget: _Optional[int] = ..., kind: _Optional[_Union[LeaseKind, str]] = ..., agreement_sha256: _Optional[bytes] = ..., load_window: _Optional[bytes] = ...) -> None: ...
+
+class LoadWindow(_message.Message):
+    __slots__ = ("version", "site", "agent", "number", "traffic_class", "ingress_bytes", "egress_bytes", "longest_ns", "agreement_sha256", "sources")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TRAFFIC_CLASS_FIELD_NUMBER: _ClassVar[int]
+    INGRESS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LONGEST_NS_FIELD_NUMBER: _ClassVar[int]
+    AGREEMENT_SHA256_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    site: str
+    agent: str
+    number: int
+    traffic_class: int
+    ingress_bytes: int
+    egress_bytes: int
+    longest_ns: int
+    agreement_sha256: bytes
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., site: _Optional[str] = ..., agent: _Optional[str] = ..., number: _Optional[int] = ..., traffic_class: _Optional[int] = ..., ingress_bytes: _Optional[int] = ..., egress_bytes: _Optional[int] = ..., longest_ns: _Optional[int] = ..., agreement_sha256: _Optional[bytes] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SignedLease(_message.Message):
     __slots__ = ("body", "signature", "prover_signature")

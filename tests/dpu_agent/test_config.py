@@ -195,7 +195,13 @@ def test_limits_that_were_agreed(tmp_path: Path) -> None:
             {"class": "other-pod", "window_ms": 300_000, "bytes": 300_000_000},
             {"class": "other-pod", "window_ms": 3_600_000, "bytes": 2_000_000_000},
         ],
-        "loads": {"classes": ["storage"], "most_bytes": 3 * 10**11, "longest_ms": 1_800_000, "both_sign": 1},
+        "loads": {
+            "classes": ["storage"],
+            "most_bytes": 3 * 10**11,
+            "longest_ms": 1_800_000,
+            "reverse_ppm": 10_000,
+            "both_sign": 1,
+        },
     }
     floors = {"same-pod": {"rate_bytes_per_s": 5, "depth_bytes": 6}}
     told = {"backend": "police", "agreement": agreed, "floors": floors}
@@ -205,7 +211,9 @@ def test_limits_that_were_agreed(tmp_path: Path) -> None:
         TrafficClass.OTHER_POD: (Bound(300 * 10**9, 300_000_000), Bound(3_600 * 10**9, 2_000_000_000))
     }
     assert limits.longest_lifetime_ns == 60 * 10**9
-    assert limits.loads == LoadTerms(frozenset({TrafficClass.STORAGE}), 3 * 10**11, 1_800 * 10**9, both_sign=True)
+    assert limits.loads == LoadTerms(
+        frozenset({TrafficClass.STORAGE}), 3 * 10**11, 1_800 * 10**9, 10_000, both_sign=True
+    )
     assert limits.agreement_sha256 == bytes([7] * 32)
     assert limits.floors[LimitClass.SAME_POD] == Floor(5, 6)
     assert limits.floors[LimitClass.OTHER_POD] == CLOSED

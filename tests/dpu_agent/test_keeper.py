@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -13,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dpu_agent.keeper import Floor, KeeperState, charge, offer, restore, revoke, tick
 from dpu_agent.leasechecks import LeaseRefusedError, LoadTerms, Refused, Terms
 from protos.buckets import TrafficClass
-from protos.lease import LEASED_CLASSES, Bound, Lease, LeaseKind, Revocation, Slot
-from protos.leasewire import Fault, lease_body, revocation_body
+from protos.lease import LEASED_CLASSES, Bound, Lease, LeaseKind, LoadWindow, Revocation, Slot
+from protos.leasewire import Fault, lease_body, load_window_body, revocation_body
 from protos.reading import Direction
 from protos.signing import SigningDomain, sign
 from protos.v1 import lease_pb2
@@ -32,7 +33,7 @@ TERMS = Terms(
     ports={"pf0hpf": Direction.EGRESS, "p0": Direction.INGRESS},
     bounds={TrafficClass.OTHER_POD: (Bound(300 * NS, 300_000_000), Bound(3_600 * NS, 2_000_000_000))},
     longest_lifetime_ns=60 * NS,
-    loads=LoadTerms(frozenset({TrafficClass.STORAGE}), 300 * 10**9, 1_800 * NS, both_sign=True),
+    loads=LoadTerms(frozenset({TrafficClass.STORAGE}), 300 * 10**9, 1_800 * NS, 10_000, both_sign=True),
     agreement_sha256=AGREEMENT,
 )
 NOW = 1_000 * NS
@@ -50,9 +51,29 @@ LEASE = Lease(
     budget=11,
     agreement_sha256=AGREEMENT,
 )
-LOAD = replace(
-    LEASE, slot=STORAGE_IN, kind=LeaseKind.LOAD, rate_bytes_per_s=10**9, volume_bytes=10**11, lifetime_ns=1_800 * NS
+WINDOW = LoadWindow(
+    site="demo",
+    agent=TERMS.agent,
+    number=5,
+    traffic_class=TrafficClass.STORAGE,
+    ingress_bytes=10**11,
+    egress_bytes=10**9,
+    longest_ns=1_800 * NS,
+    agreement_sha256=AGREEMENT,
 )
+
+
+def load_lease(window: LoadWindow = WINDOW, **changes: Any) -> Lease:
+    lease = replace(
+        LEASE,
+        slot=STORAGE_IN,
+        kind=LeaseKind.LOAD,
+        rate_bytes_per_s=10**9,
+        volume_bytes=10**11,
+        lifetime_ns=1_800 * NS,
+        load_window=load_window_body(window),
+    )
+    return replace(lease, **changes)
 
 
 def signed(
@@ -66,7 +87,7 @@ def signed(
     return lease_pb2.SignedLease(
         body=body,
         signature=sign(key, domain, body),
-        prover_signature=sign(prover, SigningDomain.LEASE, body) if prover else b"",
+        prover_signature=sign(prover, SigningDomain.LOAD_WINDOW, lease.load_window) if prover else b"",
     ).SerializeToString()
 
 
@@ -127,10 +148,23 @@ def test_the_same_bytes_again_change_nothing_and_after_the_end_they_are_old() ->
         (signed(replace(LEASE, depth_bytes=200_000_000)), Refused.RATE_BEYOND_AGREEMENT),
         (signed(replace(LEASE, budget=9)), Refused.UNKNOWN_BUDGET),
         (signed(replace(LEASE, kind=LeaseKind.LOAD)), Refused.LOAD_NOT_AGREED),
-        (signed(replace(LOAD, volume_bytes=300 * 10**9 + 1), prover=PROVER), Refused.LOAD_BEYOND_AGREEMENT),
-        (signed(replace(LOAD, lifetime_ns=1_800 * NS + 1), prover=PROVER), Refused.LOAD_BEYOND_AGREEMENT),
-        (signed(LOAD), Refused.NOT_SIGNED_BY_PROVER),
-        (signed(LOAD, prover=VERIFIER), Refused.NOT_SIGNED_BY_PROVER),
+        (signed(load_lease(load_window=b"")), Fault.UNKNOWN_VERSION),
+        (signed(load_lease(replace(WINDOW, egress_bytes=0)), prover=PROVER), Fault.WINDOW_INCOMPLETE),
+        (
+            signed(load_lease(replace(WINDOW, ingress_bytes=3 * 10**11 + 1)), prover=PROVER),
+            Refused.LOAD_BEYOND_AGREEMENT,
+        ),
+        (signed(load_lease(replace(WINDOW, egress_bytes=10**9 + 1)), prover=PROVER), Refused.LOAD_BEYOND_AGREEMENT),
+        (signed(load_lease(replace(WINDOW, longest_ns=1_800 * NS + 1)), prover=PROVER), Refused.LOAD_BEYOND_AGREEMENT),
+        (signed(load_lease()), Refused.NOT_SIGNED_BY_PROVER),
+        (signed(load_lease(), prover=VERIFIER), Refused.NOT_SIGNED_BY_PROVER),
+        (signed(load_lease(replace(WINDOW, agent="node2-dpu0")), prover=PROVER), Refused.OTHER_AGENT),
+        (signed(load_lease(volume_bytes=10**11 + 1), prover=PROVER), Refused.BEYOND_LOAD_WINDOW),
+        (signed(load_lease(lifetime_ns=1_800 * NS + 1), prover=PROVER), Refused.BEYOND_LOAD_WINDOW),
+        (
+            signed(load_lease(slot=replace(STORAGE_IN, port="pf0hpf", direction=Direction.EGRESS)), prover=PROVER),
+            Refused.BEYOND_LOAD_WINDOW,
+        ),
     ],
 )
 def test_forgeries_and_replays_are_refused_each_with_its_own_reason(data: bytes, reason: Refused | Fault) -> None:
@@ -199,7 +233,7 @@ def test_a_volume_is_used_up_over_renewals() -> None:
 
 def test_a_load_window_stands_before_the_standing_lease_and_leaves_it_when_it_ends() -> None:
     standing = replace(LEASE, slot=STORAGE_IN, lifetime_ns=60 * NS)
-    load = replace(LOAD, sequence=12, budget=12, lifetime_ns=20 * NS)
+    load = load_lease(sequence=12, budget=12, lifetime_ns=20 * NS)
     state = offer(START, TERMS, signed(standing), NOW)
     state = offer(state, TERMS, signed(load, prover=PROVER), NOW)
     assert held(state, STORAGE_IN) == load
@@ -207,6 +241,22 @@ def test_a_load_window_stands_before_the_standing_lease_and_leaves_it_when_it_en
     assert charged.place(STORAGE_IN, LeaseKind.LOAD).used_bytes == 1_000
     assert charged.place(STORAGE_IN, LeaseKind.STANDING).used_bytes == 0
     assert held(tick(charged, BOOT, load.end_ns), STORAGE_IN) == standing
+
+
+def test_a_load_window_that_was_signed_once_is_used_once() -> None:
+    state = offer(START, TERMS, signed(load_lease(), prover=PROVER), NOW)
+    gone = revoke(state, TERMS, revocation(12, slot=None))
+    again = signed(load_lease(sequence=13, budget=13), prover=PROVER)
+    assert reason_of(gone, again) is Refused.LOAD_WINDOW_USED
+    # Renewed under its own budget it goes on, and so does the other direction, which has a budget of its own.
+    went_on = offer(gone, TERMS, signed(load_lease(sequence=13), prover=PROVER), NOW)
+    assert held(went_on, STORAGE_IN) is not None
+    back = load_lease(
+        sequence=14, budget=14, slot=replace(STORAGE_IN, port="pf0hpf", direction=Direction.EGRESS), volume_bytes=10**9
+    )
+    assert held(offer(went_on, TERMS, signed(back, prover=PROVER), NOW), back.slot) == back
+    newer = load_lease(replace(WINDOW, number=6), sequence=15, budget=15)
+    assert held(offer(went_on, TERMS, signed(newer, prover=PROVER), NOW), STORAGE_IN) == newer
 
 
 def test_revocations() -> None:
