@@ -37,6 +37,7 @@ COMMANDS = {
     "agreement": "controller.agreement.cli:app",
     "run": "controller.cli_run:app",
     "crosscheck": "controller.cli_crosscheck:app",
+    "explain": "controller.cli_explain:app",
     "topology": "controller.topology_cli:app",
     "report": "controller.cli_report:app",
     "verify": "controller.cli_verify:app",

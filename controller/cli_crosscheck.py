@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from controller.cli_judged import Asked, from_journal, now_ns
 from controller.cli_options import SITE_FILE, SiteFile
 from controller.cli_period import parse_period
 from controller.cli_results import Format, Writing, print_result
@@ -15,7 +17,7 @@ from controller.errors import OperatorError
 from protos.units import UnitError, parse_duration_ns
 
 if TYPE_CHECKING:  # the command is parsed, and refused where it is wrong, before what it needs is loaded
-    from controller.crosscheck.model import CrossCheck, Period, SiteEvidence
+    from controller.crosscheck.model import CrossCheck, SiteEvidence
     from controller.judgement import Judged
     from controller.selection import Selection
 
@@ -90,8 +92,9 @@ def crosscheck(  # noqa: PLR0917  typer reads options from the signature
     from controller.selection import Selection  # noqa: PLC0415
 
     wanted = Selection(tuple(links or ()), tuple(pods or ()), _window(window))
-    asked = _Asked(last, start, end, start_ns, end_ns)
+    asked = Asked(last, start, end, start_ns, end_ns)
     told = _Told(tuple(limits or ()), tuple(line_rates or ()), in_flight, tuple(assumed or ()))
+    parts: Sequence[Judged]
     if readings is not None:
         parts, writing = _from_file(readings, asked, told)
     else:
@@ -99,38 +102,10 @@ def crosscheck(  # noqa: PLR0917  typer reads options from the signature
             raise OperatorError(
                 "--limit, --line-rate, --in-flight and --assume go with --readings: a site file has them"
             )
-        parts, writing = _from_journal(site_file, asked)
+        parts, writing = from_journal(site_file, asked)
     parts = [_selected(part, wanted) for part in parts]
     print_result(parts, Format.JSON if as_json else form, output, writing)
     raise typer.Exit(EXIT_CODES[worst(parts)])
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The options that name a period."""
-
-    last: str | None
-    start: str | None
-    end: str | None
-    start_ns: int | None
-    end_ns: int | None
-
-    @property
-    def exact(self) -> Period | None:
-        """The period in nanoseconds, None if it is not named so."""
-        from controller.crosscheck.model import Period  # noqa: PLC0415
-
-        if self.start_ns is None and self.end_ns is None:
-            return None
-        if self.start_ns is None or self.end_ns is None:
-            raise OperatorError("--from-ns and --to-ns go together: give both")
-        if (self.last, self.start, self.end) != (None, None, None):
-            raise OperatorError("--from-ns/--to-ns and --last/--from/--to say two different periods: give one of them")
-        if not 0 <= self.start_ns < self.end_ns:
-            raise OperatorError(
-                f"the period is empty: it would begin at {self.start_ns} ns and end at {self.end_ns} ns"
-            )
-        return Period(self.start_ns, self.end_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +142,7 @@ def _selected(part: Judged, wanted: Selection) -> Judged:
     return _Result(select_evidence(part.evidence, kept), kept)
 
 
-def _from_file(path: Path, asked: _Asked, options: _Told) -> tuple[list[Judged], Writing]:
+def _from_file(path: Path, asked: Asked, options: _Told) -> tuple[list[Judged], Writing]:
     from controller.crosscheck.check import crosscheck as check  # noqa: PLC0415
     from controller.observations.offline import Told, evidence_of, read_lines  # noqa: PLC0415
     from controller.told import parse_assumptions, parse_limit, parse_line_rates  # noqa: PLC0415
@@ -176,7 +151,7 @@ def _from_file(path: Path, asked: _Asked, options: _Told) -> tuple[list[Judged],
     if period is None:
         if asked.last is not None or asked.start is None or asked.end is None:
             raise OperatorError("--readings needs a period of its own: give --from-ns and --to-ns, or --from and --to")
-        period = parse_period(last=None, start=asked.start, end=asked.end, now_ns=_now_ns())
+        period = parse_period(last=None, start=asked.start, end=asked.end, now_ns=now_ns())
     assumptions, liars = parse_assumptions(options.assumed, options.in_flight)
     rates = parse_line_rates(options.line_rates)
     told = Told(period, tuple(dict.fromkeys(map(parse_limit, options.limits))), assumptions, liars, rates)
@@ -187,38 +162,4 @@ def _from_file(path: Path, asked: _Asked, options: _Told) -> tuple[list[Judged],
         raise OperatorError(f"{path}: cannot be read ({error.strerror}). Give a file of readings.") from error
     evidence = evidence_of(lines, told, path.name)
     typer.echo(f"note: the verdict is about {evidence.scope}", err=True)
-    return [_Result(evidence, check(evidence))], Writing(_now_ns(), None)
-
-
-def _now_ns() -> int:
-    import time  # noqa: PLC0415
-
-    return time.time_ns()
-
-
-def _from_journal(site_file: Path, asked: _Asked) -> tuple[list[Judged], Writing]:
-    from controller.crosscheck.model import Period  # noqa: PLC0415  see above
-    from controller.journal import Journal  # noqa: PLC0415
-    from controller.judgement import differs, end_of_now_ns, in_force, judge_period, too_late  # noqa: PLC0415
-    from controller.site import load  # noqa: PLC0415
-    from controller.timeline import Timeline, clock_error  # noqa: PLC0415
-
-    site = load(site_file, secrets=False)
-    with Journal.open(site.controller.journal, read_only=True) as journal:
-        timeline = Timeline.view(journal)
-        now_ns = timeline.now_ns()
-        period = asked.exact or parse_period(last=asked.last, start=asked.start, end=asked.end, now_ns=now_ns)
-        late = too_late(period, now_ns)
-        if late is not None:
-            raise late
-        if period.to_ns == now_ns:
-            end_ns = end_of_now_ns(journal, in_force(journal), now_ns)
-            length_kept = period.from_ns - (now_ns - end_ns) if asked.start is None else period.from_ns
-            period = Period(min(length_kept, end_ns - 1), end_ns)
-        warning = differs(site, journal)
-        if warning is not None:
-            typer.echo(f"note: {warning}", err=True)
-        parts: list[Judged] = list(judge_period(journal, period))
-        error = clock_error(journal, from_ns=period.from_ns, to_ns=period.to_ns)
-        generated_ns = timeline.now_ns() + timeline.clock_error_ns()
-    return parts, Writing(generated_ns, error)
+    return [_Result(evidence, check(evidence))], Writing(now_ns(), None)

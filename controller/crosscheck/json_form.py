@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from typing import Union
@@ -157,8 +158,29 @@ def _port(port: PortResult) -> dict[str, Json]:
     }
 
 
+def finding_id(finding: Finding) -> str:
+    """Return a finding's name: its kind and eight digits that follow from all it says.
+
+    Judged again from the same evidence it has the same name.
+    """
+    about = (
+        finding.kind.value,
+        finding.link,
+        finding.node,
+        None if finding.direction is None else finding.direction.value,
+        finding.switch,
+        finding.port,
+        _number(finding.bytes_at_least),
+        _number(finding.from_ns),
+        _number(finding.to_ns),
+        finding.text,
+    )
+    return f"{finding.kind.value}-{hashlib.sha256(repr(about).encode()).hexdigest()[:8]}"
+
+
 def _finding(finding: Finding) -> dict[str, Json]:
     return {
+        "id": finding_id(finding),
         "kind": finding.kind.value,
         "link": finding.link,
         "node": finding.node,
