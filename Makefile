@@ -32,7 +32,7 @@ check: setup ## style, types, import contracts, generated files
 test-agent-py310: setup ## the agent's tests on the DPU's Python 3.10
 	@hil/test-agent-py310.sh
 
-bench: setup ## figures, one JSON line each; AREA=main|meter|limits|switch|crosscheck|evidence|rules|planner
+bench: setup ## figures, one JSON line each; AREA=main|meter|limits|switch|crosscheck|evidence|faults|rules|planner
 	@$(PY) -m hil.bench $(AREA)
 
 protos: setup ## regenerate protos/v1/*_pb2* from the .proto files

@@ -68,7 +68,6 @@ def fsck(
     Exit code 1: something is wrong. 3: nothing is, but there was no key to check some signatures with.
     """
     path = journal_path(site_file, journal_file)
-    key_faults, unread = logkeys.key_faults(path)
     try:
         public = decode_key(log) if log is not None else logkeys.load_log_public(path)
     except VerificationError as error:
@@ -77,6 +76,7 @@ def fsck(
         public = None  # it is among the faults of the keys
     with Journal.open(path, read_only=True) as journal:
         checked = check_journal(journal, public)
+    key_faults, unread = logkeys.key_faults(path, signed=checked.checkpoints > 0)
     found = replace(
         checked,
         faults=(*checked.faults, *(Fault(None, text) for text in key_faults)),

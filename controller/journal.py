@@ -89,7 +89,8 @@ class Journal:
             raise OperatorError(f"{path}: cannot make the journal ({error.strerror}). Check the folder.") from error
         finally:
             for suffix in ("", *SIDE_FILES):
-                building.with_name(building.name + suffix).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    building.with_name(building.name + suffix).unlink(missing_ok=True)
         return cls.open(path)
 
     @classmethod

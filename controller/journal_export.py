@@ -29,7 +29,8 @@ def export(journal: Journal, path: Path) -> int:
             journal.rows("VACUUM INTO ?", str(fresh))
         with Journal.open(fresh) as copy:
             # A copy made so is not in write-ahead mode, which is what a journal's file is in.
-            copy.rows("PRAGMA journal_mode = WAL")
+            if copy.rows("PRAGMA journal_mode = WAL") != [("wal",)]:
+                raise OperatorError(f"{path}: SQLite cannot keep a write-ahead log there. Name a file on a local disk.")
             entries = len(copy)
         descriptor = os.open(fresh, os.O_RDONLY)
         try:

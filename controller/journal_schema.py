@@ -185,7 +185,7 @@ def new_database(path: Path) -> sqlite3.Connection:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     with sqlite_errors(path):
         connection = _connect(path, "mode=rw")
-        connection.execute("PRAGMA journal_mode = WAL")
+        write_ahead(path, connection)
         _set_up(connection)
         connection.executescript(
             f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
@@ -301,6 +301,16 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+def write_ahead(path: Path, connection: sqlite3.Connection) -> None:
+    """Put the file at ``path`` into write-ahead mode.
+
+    Raises:
+        OperatorError: it stays in another one; SQLite says nothing when a write fails here.
+    """
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+        raise OperatorError(f"{path}: SQLite cannot keep a write-ahead log there. The journal belongs on a local disk.")
 
 
 def _set_up(connection: sqlite3.Connection) -> None:

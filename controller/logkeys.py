@@ -64,10 +64,12 @@ def make_site_keys(journal: Path, site: str) -> SiteKeys:
     folder = keys_folder(journal)
     log = make_key(folder / "log", log_name(site), KeyKind.LOG)
     if not (folder / "report.pem").exists():
-        report = Ed25519PrivateKey.generate()
-        write_new(folder / "report.pem", _encode(report), PRIVATE_MODE)
+        (folder / "report.pub").unlink(missing_ok=True)
+        write_new(folder / "report.pem", _encode(Ed25519PrivateKey.generate()), PRIVATE_MODE)
+    report = _read(folder / "report.pem")
+    if not (folder / "report.pub").exists():
         write_new(folder / "report.pub", f"{report.public_key().public_bytes_raw().hex()}\n".encode(), _PUBLIC_MODE)
-    return SiteKeys(log, _read(folder / "report.pem"))
+    return SiteKeys(log, report)
 
 
 def load_site_keys(journal: Path) -> SiteKeys | None:
@@ -92,10 +94,15 @@ def load_log_public(journal: Path) -> NoteKey | None:
     return _read_public(path) if path.exists() else None
 
 
-def key_faults(journal: Path) -> tuple[list[str], list[str]]:
-    """Return what is wrong with the keys of ``journal``, and what could not be looked at."""
+def key_faults(journal: Path, *, signed: bool) -> tuple[list[str], list[str]]:
+    """Return what is wrong with the keys of ``journal``, and what could not be looked at.
+
+    Args:
+        journal: whose; a copy has none.
+        signed: whether it has checkpoints. Before the first, keys that were never finished are made anew when needed.
+    """
     folder = keys_folder(journal)
-    if not folder.exists():
+    if not folder.exists() or not (signed or (folder / "report.pub").exists()):
         return [], []
     private = [folder / "log.pem", folder / "report.pem"]
     hidden = [path for path in private if path.exists() and not os.access(path, os.R_OK)]

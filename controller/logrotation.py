@@ -75,11 +75,15 @@ class KeyHistory:
             handovers = [read_handover(entry) for entry in journal.entries(kinds=[Kind.LOG_KEY])]
         except EvidenceError as error:
             self.fault, handovers = f"{journal.path}: {error}", []
+        if handovers and handovers[-1].new != key and handovers[-1].old == key:
+            self.fault = (
+                f"{journal.path}: leaf {handovers[-1].leaf} hands the log over to a key that is not in its place yet. "
+                "Finish it with `weighbridge journal rotate-key`, or name the newer key"
+            )
+            handovers.pop()
         for each in reversed(handovers):
             if each.new != key:
-                self.fault = (
-                    f"{journal.path}: leaf {each.leaf} hands the log over to another key than the one that came next"
-                )
+                self.fault = f"{journal.path}: leaf {each.leaf} hands the log over to another key than came next"
                 break
             self._spans.append((each.leaf + 1, each.new))
             key = each.old

@@ -275,11 +275,16 @@ def write_new(path: Path, content: bytes, mode: int) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(file.fileno(), mode)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            # Half a file would stand in the way of the whole one for ever.
+            path.unlink(missing_ok=True)
+            raise
     except FileExistsError as error:
         raise OperatorError(f"{path}: is already there and was left alone; move it away first") from error
     except OSError as error:

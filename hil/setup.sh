@@ -24,6 +24,7 @@ procps           process tools in the rig
 golang-go        a second reader of checkpoints and proofs, in tests
 golang-golang-x-mod-dev  its sumdb/note and tlog
 openssl          a second reader of signatures, in tests
+strace           lets single system calls fail, in tests
 "
 
 say() { printf '%s\n' "setup: $*" >&2; }

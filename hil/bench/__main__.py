@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import sys
 
-AREAS = ("main", "meter", "limits", "switch", "crosscheck", "evidence", "rules", "planner")
+AREAS = ("main", "meter", "limits", "switch", "crosscheck", "evidence", "faults", "rules", "planner")
 
 
 def available() -> list[str]:

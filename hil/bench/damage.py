@@ -135,7 +135,7 @@ def _fresh(whole: Path, copy: Path) -> Path:
 
 def _named(path: Path) -> bool:
     try:
-        if key_faults(path)[0]:
+        if key_faults(path, signed=True)[0]:
             return True
         with Journal.open(path, read_only=True) as journal:
             return bool(fsck(journal, load_log_public(path)).faults)
