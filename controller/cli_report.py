@@ -9,6 +9,7 @@ import typer
 
 from controller.cli_options import SITE_FILE, SiteFile
 from controller.cli_period import parse_period
+from controller.cli_results import Writing
 
 if TYPE_CHECKING:
     from controller.journal import Journal
@@ -32,11 +33,19 @@ def report(  # noqa: PLR0917  typer reads options from the signature
         bool,
         typer.Option("--full/--summary", help="Carry all evidence, so that the verdict can be recomputed; or digests."),
     ] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The bundle.")] = Path("report.bundle"),
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE|FOLDER", help="X.bundle, or a folder for the bundle and its pages."
+        ),
+    ] = Path("report.bundle"),
 ) -> None:
     """Judge a period as `crosscheck` does, sign the result, log it, and write a bundle that anybody can verify.
 
-    `weighbridge verify` checks it, without a network. Exit code 0: compliant; 1: violation; 3: inconclusive.
+    In a folder the same result stands as HTML, PDF, CSV and JSON too; the PDF needs a Chromium. `weighbridge verify`
+    checks the bundle, without a network.
+
+    Exit code 0: compliant; 1: violation; 3: inconclusive.
     """
     from controller.bundle import Extent  # noqa: PLC0415  what a wrong option does not need
     from controller.bundle_make import issue, write  # noqa: PLC0415
@@ -52,8 +61,9 @@ def report(  # noqa: PLR0917  typer reads options from the signature
         worst,
     )
     from controller.logkeys import make_site_keys  # noqa: PLC0415
+    from controller.report_set import bundle_path, write_pages  # noqa: PLC0415
     from controller.site import load  # noqa: PLC0415
-    from controller.timeline import Timeline  # noqa: PLC0415
+    from controller.timeline import Timeline, clock_error  # noqa: PLC0415
 
     site = load(site_file, secrets=False)
     path = site.controller.journal
@@ -69,14 +79,20 @@ def report(  # noqa: PLR0917  typer reads options from the signature
             begin_ns = period.from_ns - (now_ns - end_ns) if start is None else period.from_ns
             period = Period(min(begin_ns, end_ns - 1), end_ns)
         parts = judge_period(reader, period)
+        error = clock_error(reader, from_ns=period.from_ns, to_ns=period.to_ns)
+    bundle = bundle_path(output)
     with Journal.open(path) as journal:
         keys = make_site_keys(path, site.name)
         leaf = issue(journal, keys, parts, size=size, period=period, now_ns=timeline.now_ns())
         _ask_witnesses(journal, site)
         extent = Extent.FULL if full else Extent.SUMMARY
         result = json_text(parts).encode()
-        write(journal, keys, output, leaf=leaf, size=size, result=result, extent=extent)
-    typer.echo(f"{output}: {worst(parts).value}, entry {leaf} of the log, {output.stat().st_size} bytes", err=True)
+        write(journal, keys, bundle, leaf=leaf, size=size, result=result, extent=extent)
+    typer.echo(f"{bundle}: {worst(parts).value}, entry {leaf} of the log, {bundle.stat().st_size} bytes", err=True)
+    if bundle != output:
+        writing = Writing(timeline.now_ns() + timeline.clock_error_ns(), error)
+        for said in write_pages(output, parts, writing, result.decode()):
+            typer.echo(said, err=True)
     raise typer.Exit(EXIT_CODES[worst(parts)])
 
 

@@ -60,7 +60,7 @@ def print_result(parts: Sequence[Judged], form: Format, output: Path | None, wri
         return
     from controller.judgement import json_text  # noqa: PLC0415  see above
 
-    text = {Format.TABLE: _table_text, Format.JSON: json_text, Format.CSV: _csv_text}[form](parts)
+    text = {Format.TABLE: _table_text, Format.JSON: json_text, Format.CSV: csv_text}[form](parts)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -84,7 +84,8 @@ def _tables(parts: Sequence[Judged], console: Any) -> None:
         render_table(part.result, console)
 
 
-def _csv_text(parts: Sequence[Judged]) -> str:
+def csv_text(parts: Sequence[Judged]) -> str:
+    """Return one row a part, link, direction and observer, under one heading."""
     from controller.crosscheck.json_form import csv_rows  # noqa: PLC0415
 
     text = io.StringIO()
@@ -99,23 +100,30 @@ def _csv_text(parts: Sequence[Judged]) -> str:
     return text.getvalue()
 
 
-def _print_html(parts: Sequence[Judged], output: Path | None, writing: Writing) -> None:
+def html_texts(parts: Sequence[Judged], writing: Writing) -> list[str]:
+    """Return a report a part."""
     from controller.report import render_html  # noqa: PLC0415
 
-    if len(parts) > 1 and output is None:
-        changed = ", ".join(format_utc(part.result.period.from_ns) for part in parts[1:])
-        raise OperatorError(
-            f"the site file changed within the period (at {changed}), which makes {len(parts)} reports. "
-            "Give -o FILE, which writes FILE-1 and so on; or a period on one side of the change."
-        )
-    for number, part in enumerate(parts, 1):
-        text = render_html(
+    return [
+        render_html(
             part.result,
             part.evidence,
             generated_ns=writing.generated_ns,
             version=version("weighbridge"),
             clock_error_ns=writing.most_clock_error_ns,
         )
+        for part in parts
+    ]
+
+
+def _print_html(parts: Sequence[Judged], output: Path | None, writing: Writing) -> None:
+    if len(parts) > 1 and output is None:
+        changed = ", ".join(format_utc(part.result.period.from_ns) for part in parts[1:])
+        raise OperatorError(
+            f"the site file changed within the period (at {changed}), which makes {len(parts)} reports. "
+            "Give -o FILE, which writes FILE-1 and so on; or a period on one side of the change."
+        )
+    for number, (part, text) in enumerate(zip(parts, html_texts(parts, writing), strict=True), 1):
         if output is None:
             typer.echo(text, nl=False)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from controller.crosscheck.json_form import finding_id
 from controller.crosscheck.model import CrossCheck, Finding, FindingKind, Holds, LinkResult
 from controller.report import stories, words
 from controller.report.rows import Row
@@ -13,7 +14,7 @@ from protos.reading import TrustDomain
 
 MOST_OPEN = 8
 """Cards of one kind that stand open; the rest wait folded."""
-_AS_CARD = VIOLATING | {FindingKind.LIMIT_POSSIBLY_EXCEEDED}
+_AS_CARD = VIOLATING | {FindingKind.LIMIT_POSSIBLY_EXCEEDED, FindingKind.SCALE_OFF}
 _DOMAIN_WORDS = {
     TrustDomain.HOST: "the host's own claim",
     TrustDomain.DPU: "the DPU",
@@ -25,6 +26,7 @@ _AT_LEAST = {
     FindingKind.HOST_OVER_REPORTS: "Too much by at least",
     FindingKind.OBSERVERS_DISAGREE: "Apart by at least",
     FindingKind.UNDECLARED_PORT: "Carried at least",
+    FindingKind.SCALE_OFF: "Short by at least",
 }
 """What a finding's bytes are: the least that is certain, of each kind something else."""
 
@@ -33,6 +35,7 @@ _AT_LEAST = {
 class Card:
     """A finding that convicts, or could."""
 
+    id: str
     kind: str
     certain: bool
     where: str
@@ -107,6 +110,7 @@ def _card(finding: Finding, result: CrossCheck, row: Row | None) -> Card:
     )
     at_least = finding.bytes_at_least
     return Card(
+        id=finding_id(finding),
         kind=finding.kind.value,
         certain=finding.certain,
         where=stories.where(finding),
