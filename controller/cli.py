@@ -35,6 +35,7 @@ COMMANDS = {
     "agents": "controller.deploy.cli:app",
     "switch": "controller.cli_switch:app",
     "agreement": "controller.agreement.cli:app",
+    "leases": "controller.leases.cli:app",
     "run": "controller.cli_run:app",
     "crosscheck": "controller.cli_crosscheck:app",
     "explain": "controller.cli_explain:app",

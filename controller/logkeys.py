@@ -79,7 +79,8 @@ def load_site_keys(journal: Path) -> SiteKeys | None:
         OperatorError: they cannot be read, or do not belong together.
     """
     folder = keys_folder(journal)
-    if not folder.exists():
+    # The verifier's key may lie there alone.
+    if not (folder / "log.pem").exists() and not (folder / "report.pem").exists():
         return None
     return SiteKeys(load_key(folder / "log", KeyKind.LOG), _read(folder / "report.pem"))
 

@@ -118,6 +118,7 @@ class AgentSettings:
     clock_offset_ns: int = 0
     spool_bytes: int | None = None
     spool_age_ns: int | None = None
+    limiter: str = "none"
 
 
 @dataclass(frozen=True, slots=True)

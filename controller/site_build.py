@@ -131,7 +131,10 @@ class _Builder:
             tuple(_uplink(uplink) for uplink in dpu.uplinks),
             None if dpu.bond is None else Bond(dpu.bond.name, tuple(dpu.bond.members)),
             AgentSettings(
-                dpu.agent_settings.clock_offset_ns, dpu.agent_settings.spool_size, dpu.agent_settings.spool_age
+                dpu.agent_settings.clock_offset_ns,
+                dpu.agent_settings.spool_size,
+                dpu.agent_settings.spool_age,
+                dpu.agent_settings.limiter,
             ),
         )
 

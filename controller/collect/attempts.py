@@ -22,6 +22,7 @@ class Look(enum.Enum):
     FRAMES = "frames"
     POLL = "poll"
     SCRAPE = "scrape"
+    LEASE = "lease"
 
 
 class Reason(enum.Enum):

@@ -17,7 +17,7 @@ import grpc
 from controller.collect.attempts import Look, LookFailed, Reason
 from controller.credentials import Credential
 from controller.errors import OperatorError
-from protos.v1 import agent_pb2
+from protos.v1 import agent_pb2, lease_pb2
 
 SERVICE = "weighbridge.v1.AgentService"
 
@@ -74,6 +74,21 @@ class AgentChannel:
             request_serializer=agent_pb2.ClockRequest.SerializeToString,
             response_deserializer=agent_pb2.ClockReply.FromString,
         )
+        self._apply_lease = self._channel.unary_unary(
+            f"/{SERVICE}/ApplyLease",
+            request_serializer=lease_pb2.SignedLease.SerializeToString,
+            response_deserializer=lease_pb2.LeaseReply.FromString,
+        )
+        self._revoke_lease = self._channel.unary_unary(
+            f"/{SERVICE}/RevokeLease",
+            request_serializer=lease_pb2.SignedLeaseRevocation.SerializeToString,
+            response_deserializer=lease_pb2.LeaseReply.FromString,
+        )
+        self._describe_leases = self._channel.unary_unary(
+            f"/{SERVICE}/DescribeLeases",
+            request_serializer=lease_pb2.DescribeLeasesRequest.SerializeToString,
+            response_deserializer=lease_pb2.LeaseReply.FromString,
+        )
         # No deserialiser: a frame is kept as the bytes that came.
         self._stream_frames: Any = self._channel.stream_stream(
             f"/{SERVICE}/StreamFrames", request_serializer=agent_pb2.Acknowledgement.SerializeToString
@@ -93,6 +108,21 @@ class AgentChannel:
     async def exchange_clock(self, timeout_s: float) -> agent_pb2.ClockReply:
         """Return the agent's stamps. Raises grpc.aio.AioRpcError."""
         reply: agent_pb2.ClockReply = await self._exchange_clock(agent_pb2.ClockRequest(), timeout=timeout_s)
+        return reply
+
+    async def apply_lease(self, signed: lease_pb2.SignedLease, timeout_s: float) -> lease_pb2.LeaseReply:
+        """Give the agent a lease; return whether it took it. Raises grpc.aio.AioRpcError."""
+        reply: lease_pb2.LeaseReply = await self._apply_lease(signed, timeout=timeout_s)
+        return reply
+
+    async def revoke_lease(self, signed: lease_pb2.SignedLeaseRevocation, timeout_s: float) -> lease_pb2.LeaseReply:
+        """Give the agent a revocation; return whether it took it. Raises grpc.aio.AioRpcError."""
+        reply: lease_pb2.LeaseReply = await self._revoke_lease(signed, timeout=timeout_s)
+        return reply
+
+    async def describe_leases(self, timeout_s: float) -> lease_pb2.LeaseReply:
+        """Return what is in force at the agent. Raises grpc.aio.AioRpcError."""
+        reply: lease_pb2.LeaseReply = await self._describe_leases(lease_pb2.DescribeLeasesRequest(), timeout=timeout_s)
         return reply
 
     def stream_frames(self) -> FrameStream:

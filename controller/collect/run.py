@@ -31,6 +31,7 @@ from controller.collect.writer import GroupWriter
 from controller.errors import EvidenceError, OperatorError, WeighbridgeError
 from controller.journal import Journal, Kind, NewEntry
 from controller.journal_log import publish
+from controller.leases.renew import LeaseRenewer
 from controller.logkeys import SiteKeys, load_site_keys
 from controller.site import Site
 from controller.site_credential import load_site_credential
@@ -60,7 +61,8 @@ async def run(
 
     1. The controller's certificate can be used, and no other run collects into this journal.
     2. Open the journal; it is this site's. Journal the site file, if it changed, and that a run began.
-    3. One collector for each agent, switch and host exporter; they end only when cancelled.
+    3. One collector for each agent, switch and host exporter, and for each agent one that renews its leases; they end
+       only when cancelled.
     4. When stopped, or when one of them fails as none should: cancel them, write what waits, journal the stop.
 
     Args:
@@ -98,6 +100,7 @@ async def run(
                     *_agents(site, journal, recorder, timeline.anchor.boot_id),
                     *_switches(site, recorder, readers),
                     *_hosts(site, recorder, client),
+                    *_leases(site, journal, recorder),
                 ]
                 narrator.say(_what(site, journal_path))
                 if keys is None:
@@ -172,6 +175,13 @@ def _hosts(site: Site, recorder: Recorder, client: httpx.AsyncClient) -> Iterato
                 recorder=recorder,
                 interval_ns=site.collection.scrape_interval_ns,
             ).run()
+
+
+def _leases(site: Site, journal: Journal, recorder: Recorder) -> Iterator[_Work]:
+    for dpu in site.agents():
+        yield LeaseRenewer(
+            dpu, site, journal=journal, recorder=recorder, load_credential=lambda: load_site_credential(site)
+        ).run()
 
 
 async def _work_until(stop: asyncio.Event, works: Iterable[_Work]) -> None:

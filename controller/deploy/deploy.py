@@ -9,6 +9,7 @@ from controller.credentials import Credential, load_credential
 from controller.deploy.bundle import Bundle
 from controller.deploy.enrolment import Enrolment, enrol
 from controller.deploy.install import Install
+from controller.deploy.limits import limits_of
 from controller.deploy.look import Looked, Mode, look
 from controller.deploy.options import Deployed, Options, Surroundings
 from controller.deploy.probe import DESCRIBE_TIMEOUT_S
@@ -21,6 +22,7 @@ from controller.errors import DeviceError, EvidenceError, InternalError, Operato
 from controller.journal import Journal
 from controller.pki import Identity, Role, agent_stem, with_ending
 from controller.site import Dpu, Site
+from controller.verifierkey import verifier_key
 from protos.signing import fingerprint
 from protos.v1 import agent_pb2
 
@@ -214,7 +216,15 @@ class _Deployment:
 
     def _settings(self, install: Install, looked: Looked, agents: Credential) -> Settings:
         interval_ns = self._site.collection.frame_interval_ns
-        settings = settings_for(self._dpu, agents, self._options.paths, looked, frame_interval_ns=interval_ns)
+        settings = settings_for(
+            self._dpu,
+            agents,
+            self._options.paths,
+            looked,
+            frame_interval_ns=interval_ns,
+            verifier_public_key=verifier_key(self._journal.path).public_key().public_bytes_raw(),
+            limits=limits_of(self._site, self._dpu, self._journal),
+        )
         if not install.holds_settings(settings):
             install.send_settings(settings)
         return settings

@@ -44,7 +44,14 @@ class Settings:
 
 
 def settings_for(
-    dpu: Dpu, credential: Credential, paths: DeployPaths, looked: Looked, *, frame_interval_ns: int
+    dpu: Dpu,
+    credential: Credential,
+    paths: DeployPaths,
+    looked: Looked,
+    *,
+    frame_interval_ns: int,
+    verifier_public_key: bytes,
+    limits: Mapping[str, Any],
 ) -> Settings:
     """Return the settings of ``dpu``'s agent.
 
@@ -54,6 +61,8 @@ def settings_for(
         paths: where the files will be.
         looked: the device, for how late its drivers serve values.
         frame_interval_ns: between frames; whole milliseconds.
+        verifier_public_key: whose class tables and leases it takes, raw.
+        limits: how it limits, and what was agreed (:mod:`controller.deploy.limits`).
 
     Raises:
         OperatorError: the frame interval is not whole milliseconds, or the spool's age not whole seconds.
@@ -72,6 +81,8 @@ def settings_for(
             for name, role in ports_of(dpu).items()
         ],
         "frame_interval_ms": frame_interval_ms,
+        "verifier_public_key": verifier_public_key.hex(),
+        "limits": dict(limits),
     }
     told, spool = dpu.agent_settings, {}
     if told.clock_offset_ns:

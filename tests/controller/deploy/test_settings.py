@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import dpu_agent.config
 from controller.credentials import Credential, load_credential
@@ -38,6 +39,9 @@ UPLINK = Uplink("p0", "pf0hpf", "eth0", 10**9, 1500, (VirtualFunction("pf0vf0", 
 DPU = Dpu("node1-dpu0", "node1", Endpoint("10.250.0.11", 7443), None, (UPLINK,))
 
 
+VERIFIER = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
+
+
 @pytest.fixture
 def credential(tmp_path: Path) -> Credential:
     create_site_pki(tmp_path / "pki", site="demo", controller="c", agents={"node1-dpu0": "10.250.0.11"})
@@ -46,7 +50,15 @@ def credential(tmp_path: Path) -> Credential:
 
 
 def made(credential: Credential, dpu: Dpu = DPU, interval_ns: int = 10**9, looked: Looked = LOOKED) -> Settings:
-    return settings_for(dpu, credential, DeployPaths(), looked, frame_interval_ns=interval_ns)
+    return settings_for(
+        dpu,
+        credential,
+        DeployPaths(),
+        looked,
+        frame_interval_ns=interval_ns,
+        verifier_public_key=VERIFIER,
+        limits={"backend": "police"},
+    )
 
 
 def read_by_the_agent(settings: Settings, tmp_path: Path) -> dpu_agent.config.AgentConfig:
@@ -59,6 +71,7 @@ def test_the_agent_reads_what_deployment_writes(credential: Credential, tmp_path
     config = read_by_the_agent(made(credential, replace(DPU, agent_settings=told), 250 * 10**6), tmp_path)
     assert config.agent == "node1-dpu0"
     assert config.listen == "10.250.0.11:7443"
+    assert (config.verifier_public_key, config.limits.backend) == (VERIFIER, "police")
     assert (config.key, config.certificate, config.ca) == tuple(
         tmp_path / name for name in ("agent.key", "agent.pem", "ca.pem")
     )
