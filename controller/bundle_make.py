@@ -18,16 +18,28 @@ from controller.journal_entry import COLUMNS, Pruned, Row, read_row
 from controller.journal_log import best_witnessed, leaf_data, publish, subtree
 from controller.judgement import Part, json_text, worst
 from controller.logkeys import SiteKeys
+from controller.program import program_sha256
 
 
-def issue(journal: Journal, keys: SiteKeys, parts: tuple[Part, ...], *, size: int, period: Period, now_ns: int) -> int:
+def issue(
+    journal: Journal,
+    keys: SiteKeys,
+    parts: tuple[Part, ...],
+    *,
+    size: int,
+    period: Period,
+    now_ns: int,
+    result: bytes | None = None,
+) -> int:
     """Sign the report on ``period``, which ``parts`` judge from the first ``size`` entries; return its leaf number.
+
+    ``result`` is the document to sign; without it, that of ``parts``.
 
     Raises:
         EvidenceError: the journal does not continue its last checkpoint.
         OperatorError: it cannot be written.
     """
-    result = json_text(parts).encode()
+    result = json_text(parts).encode() if result is None else result
     site = parts[0].site.name
     statement = Statement(
         PREDICATE_TYPE,
@@ -39,6 +51,7 @@ def issue(journal: Journal, keys: SiteKeys, parts: tuple[Part, ...], *, size: in
             "entries": str(size),
             "issued_ns": str(now_ns),
             "version": version("weighbridge"),
+            "program_sha256": program_sha256(),
         },
     )
     envelope = seal(statement.encode(), [keys.report])

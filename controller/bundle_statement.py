@@ -20,7 +20,11 @@ RESULT = "result.json"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report as its statement tells it; ``entries`` is how many the evidence has. Times are a claim of the log's."""
+    """A report as its statement tells it. Times are a claim of the log's.
+
+    ``entries`` is how many the evidence has; ``program_sha256`` says with which program it was made
+    (:mod:`controller.program`), empty in reports of before.
+    """
 
     site: str
     period: Period
@@ -29,6 +33,7 @@ class Report:
     version: str
     journal_root: bytes
     result_sha256: bytes
+    program_sha256: str = ""
 
 
 def report_of(statement: Statement) -> Report:
@@ -51,4 +56,7 @@ def report_of(statement: Statement) -> Report:
         raise VerificationError("the report is of an empty period, or of no evidence")
     site, verdict, version = (text_of(predicate, key, "the report") for key in ("site", "verdict", "version"))
     subjects = statement.subjects
-    return Report(site, Period(begin, end), verdict, entries, version, subjects[JOURNAL], subjects[RESULT])
+    program = predicate.get("program_sha256", "")
+    if not isinstance(program, str):
+        raise VerificationError("the report does not name its program as text")
+    return Report(site, Period(begin, end), verdict, entries, version, subjects[JOURNAL], subjects[RESULT], program)

@@ -11,7 +11,9 @@
 9. Entries (full): each body is what its leaf names, and the leaves give the root that was signed, none left out; a
    body is missing only where an entry among them decides that, and then the period begins later.
 10. Frames (full): each agent's frames are signed by its key and form a chain; if the policy names keys, by those.
-11. Recomputed (full): bounds, laws, limits and verdict computed anew from the entries give the same document.
+11. Recomputed (full): bounds, laws, limits and verdict computed anew from the entries give the same document; or, if
+    the report was made by another program, a document that says the same in substance
+    (:mod:`controller.bundle_substance`).
 """
 
 from __future__ import annotations
@@ -25,27 +27,25 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from controller.bundle import Extent, Head, read_entries, read_head
+from controller.bundle import Extent, Head, read_head
+from controller.bundle_rebuild import rebuild
 from controller.bundle_statement import Report, report_of
-from controller.errors import EvidenceError, WeighbridgeError
+from controller.bundle_substance import contradictions, differences, read_result
+from controller.errors import EvidenceError
 from controller.evidence import leaf as leaves
 from controller.evidence import statement as statements
 from controller.evidence.checkpoint import check_quorum, open_checkpoint
 from controller.evidence.envelope import open_envelope
-from controller.evidence.grammar import json_object
 from controller.evidence.leaf import Leaf
 from controller.evidence.policy import Policy
 from controller.evidence.refusal import VerificationError
-from controller.evidence.tree import CompactRange, check_consistency, check_inclusion, leaf_hash
-from controller.journal import Journal, Kind, NewEntry
+from controller.evidence.tree import check_consistency, check_inclusion, leaf_hash
+from controller.journal import Journal, Kind
 from controller.journal_fsck import fsck
-from controller.journal_prune import append_pruned, carry_out
 from controller.judgement import json_text, judge_period
-
-_CHUNK_ENTRIES = 500
-_MOST_DIFFERENCES = 5
+from controller.program import program_sha256
 
 
 class Step(enum.Enum):
@@ -78,12 +78,27 @@ Say = Callable[[Step, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What holds now. ``recomputed``: the verdict was computed anew; else it is the signers' word."""
+    """What holds now.
+
+    Attributes:
+        report: as it was signed.
+        log_size: how many entries the log had under the bundle's checkpoint.
+        witness_times: when each witness saw it, in seconds since 1970.
+        computed: the result as computed here, a JSON document; None if the bundle has no entries and the result is
+            the signers' word.
+        same_program: whether the report says that it was made with this very program.
+    """
 
     report: Report
     log_size: int
     witness_times: dict[str, int]
-    recomputed: bool
+    computed: str | None = None
+    same_program: bool = True
+
+    @property
+    def recomputed(self) -> bool:
+        """Whether the verdict was computed anew."""
+        return self.computed is not None
 
 
 def verify(file: BinaryIO, policy: Policy, say: Say) -> Verified:
@@ -124,12 +139,13 @@ def verify(file: BinaryIO, policy: Policy, say: Say) -> Verified:
     with _step(Step.EVIDENCE_IN_LOG):
         check_consistency(report.entries, checkpoint.size, head.evidence, report.journal_root, checkpoint.root)
     say(Step.EVIDENCE_IN_LOG, f"the evidence is the first {report.entries} entries of that tree")
+    computed = None
     if head.extent is Extent.FULL:
-        _check_full(file, policy, head, report, say)
+        computed = _check_full(file, policy, head, report, say)
     else:
         with _step(Step.BUNDLE):
             _check_end(file)
-    return Verified(report, checkpoint.size, times, head.extent is Extent.FULL)
+    return Verified(report, checkpoint.size, times, computed, report.program_sha256 == program_sha256())
 
 
 def verify_bytes(raw: bytes, policy: Policy, say: Say) -> Verified:
@@ -153,11 +169,7 @@ def _check_end(file: BinaryIO) -> None:
 def _check_result(head: Head, report: Report) -> None:
     if hashlib.sha256(head.result).digest() != report.result_sha256:
         raise VerificationError("the result that the bundle carries is not the one that was signed")
-    try:
-        found = json.loads(head.result)
-        verdict = found["verdict"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise VerificationError("the result cannot be read") from error
+    verdict = read_result(head.result).get("verdict")
     if verdict != report.verdict:
         raise VerificationError("the report and its result have different verdicts")
 
@@ -171,13 +183,14 @@ def _check_report_leaf(head: Head, report: Report) -> Leaf:
     return leaf
 
 
-def _check_full(file: BinaryIO, policy: Policy, head: Head, report: Report, say: Say) -> None:
+def _check_full(file: BinaryIO, policy: Policy, head: Head, report: Report, say: Say) -> str:
+    """Check what only a full bundle has; return the result as computed here."""
     with (
         tempfile.TemporaryDirectory(prefix="weighbridge-verify-") as folder,
         Journal.create(Path(folder) / "evidence.db") as journal,
     ):
         with _step(Step.ENTRIES):
-            dropped = _rebuild(file, journal, report)
+            dropped = rebuild(file, journal, report)
         without = f"; the bodies of {dropped} were dropped, as one of them decides" if dropped else ""
         say(
             Step.ENTRIES,
@@ -187,83 +200,9 @@ def _check_full(file: BinaryIO, policy: Policy, head: Head, report: Report, say:
             frames, agents = _check_frames(journal, policy)
         say(Step.FRAMES, f"{frames} frames of {agents} agents are signed and chained")
         with _step(Step.RECOMPUTED):
-            _recompute(journal, head, report)
-        say(Step.RECOMPUTED, f"computed anew from the entries: the same result, {report.verdict}")
-
-
-def _rebuild(file: BinaryIO, journal: Journal, report: Report) -> int:
-    """Fill ``journal`` with the bundle's entries, under the signed root; return how many bodies were dropped."""
-    tree = CompactRange()
-    waiting: list[NewEntry] = []
-    without: list[Leaf] = []
-    dropped, last_dropped = 0, -1
-    for data, body in read_entries(file):
-        leaf = leaves.decode(data)
-        if leaf.number != tree.size or tree.size >= report.entries:
-            raise VerificationError(f"entry {tree.size} of the evidence is missing, or there are more than were signed")
-        tree.append(leaf_hash(data))
-        if body is None:
-            _append(journal, waiting)
-            without.append(leaf)
-            dropped, last_dropped = dropped + 1, leaf.number
-        else:
-            _append_dropped(journal, without)
-            leaf.check_body(body)
-            waiting.append(_entry(leaf, body))
-        if len(waiting) == _CHUNK_ENTRIES:
-            _append(journal, waiting)
-        if len(without) == _CHUNK_ENTRIES:
-            _append_dropped(journal, without)
-    _append(journal, waiting)
-    _append_dropped(journal, without)
-    if tree.size != report.entries or tree.root() != report.journal_root:
-        raise VerificationError(f"the bundle's {tree.size} entries do not give the root that was signed")
-    if dropped:
-        _check_dropped(journal, last_dropped, report)
-    return dropped
-
-
-def _append_dropped(journal: Journal, without: list[Leaf]) -> None:
-    try:
-        append_pruned(journal, without)
-    except WeighbridgeError as error:
-        raise VerificationError(f"an entry of the evidence cannot be what was recorded: {error}") from error
-    without.clear()
-
-
-def _check_dropped(journal: Journal, last_dropped: int, report: Report) -> None:
-    """Return if the evidence itself decides that bodies up to ``last_dropped`` go, and the period begins after that."""
-    try:
-        carry_out(journal)
-    except WeighbridgeError as error:
-        raise VerificationError(f"a body is missing, and no decision to drop it can be read: {error}") from error
-    stop, before_ns = journal.pruned()
-    if last_dropped >= stop or before_ns is None:
-        raise VerificationError(
-            f"the body of entry {last_dropped} is missing, and no entry decides that it was dropped"
-        )
-    if report.period.from_ns < before_ns:
-        raise VerificationError("the report's period begins before the time whose evidence was dropped")
-
-
-def _entry(leaf: Leaf, body: bytes) -> NewEntry:
-    try:
-        kind = Kind(leaf.kind)
-    except ValueError as error:
-        raise VerificationError(
-            f"entry {leaf.number} is of a kind that this program does not know; update it"
-        ) from error
-    meta: Any = json_object(leaf.meta.encode("utf-8", "surrogatepass"), f"the meta of entry {leaf.number}")
-    return NewEntry(kind, leaf.source, leaf.recorded_ns, body, meta, leaf.sequence)
-
-
-def _append(journal: Journal, waiting: list[NewEntry]) -> None:
-    try:
-        if None in journal.append(*waiting):
-            raise VerificationError("two entries of the evidence have the same kind, source and number")
-    except WeighbridgeError as error:
-        raise VerificationError(f"an entry of the evidence cannot be what was recorded: {error}") from error
-    waiting.clear()
+            computed, how = _recompute(journal, head, report)
+        say(Step.RECOMPUTED, f"computed anew from the entries: {how}: {report.verdict}")
+        return computed
 
 
 def _check_frames(journal: Journal, policy: Policy) -> tuple[int, int]:
@@ -281,27 +220,21 @@ def _check_frames(journal: Journal, policy: Policy) -> tuple[int, int]:
     return found.frames, found.agents
 
 
-def _recompute(journal: Journal, head: Head, report: Report) -> None:
+def _recompute(journal: Journal, head: Head, report: Report) -> tuple[str, str]:
+    """Return the result computed here, and in which way the reported one is the same."""
     try:
         again = json_text(judge_period(journal, report.period))
     except Exception as error:
         raise VerificationError(f"the result cannot be computed from the entries ({type(error).__name__})") from error
-    if again.encode() != head.result:
-        where = "; ".join(differences(json.loads(head.result), json.loads(again)))
+    if again.encode() == head.result:
+        return again, "the same result"
+    reported, computed = read_result(head.result), json.loads(again)
+    if report.program_sha256 == program_sha256():
+        where = "; ".join(differences(reported, computed))
+        raise VerificationError(f"the report and what its own evidence gives with the same program differ: {where}")
+    where = "; ".join(contradictions(reported, computed))
+    if where:
         raise VerificationError(
-            f"the report (weighbridge {report.version}) and what its own evidence gives here differ: {where}"
+            f"the report (weighbridge {report.version}) and what its own evidence gives here contradict: {where}"
         )
-
-
-def differences(reported: Any, computed: Any, place: str = "") -> list[str]:
-    """Return where two documents differ, by path, at most a handful."""
-    if isinstance(reported, dict) and isinstance(computed, dict):
-        keys = [*reported, *(key for key in computed if key not in reported)]
-        pairs = [(f"{place}.{key}".lstrip("."), reported.get(key), computed.get(key)) for key in keys]
-    elif isinstance(reported, list) and isinstance(computed, list) and len(reported) == len(computed):
-        pairs = [(f"{place}[{n}]", *each) for n, each in enumerate(zip(reported, computed, strict=True))]
-    else:
-        same = json.dumps(reported) == json.dumps(computed)
-        return [] if same else [f"{place}: reported {json.dumps(reported)[:60]}, computed {json.dumps(computed)[:60]}"]
-    found = [text for where, left, right in pairs for text in differences(left, right, where)]
-    return found[:_MOST_DIFFERENCES]
+    return again, "by another program than made the report; the same in substance, while words and details differ"

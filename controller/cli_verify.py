@@ -22,6 +22,10 @@ def verify(
     policy: Annotated[
         Path, typer.Option("--policy", metavar="FILE", help="Whom you trust: a TOML file that you wrote or checked.")
     ],
+    result: Annotated[
+        Path | None,
+        typer.Option("--result", metavar="FILE", help="Write the result as computed here, from a full bundle."),
+    ] = None,
 ) -> None:
     """Check a bundle in numbered steps, printed one by one. The policy alone says whose keys count.
 
@@ -41,11 +45,26 @@ def verify(
             found = verify_bundle(file, trusted, say)
     except OSError as error:
         raise OperatorError(f"{bundle}: cannot be read ({error.strerror}). Name the bundle.") from error
+    if result is not None:
+        _write(result, found.computed)
     for name, time_s in found.witness_times.items():
         typer.echo(f"{name} saw the log at {datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M:%S} UTC")
     period = found.report.period
     how = "recomputed from the evidence" if found.recomputed else "as signed; a full bundle lets you recompute it"
+    if found.recomputed and not found.same_program:
+        typer.echo(
+            "another program made the report: read the result computed here (--result FILE), not the words in it"
+        )
     typer.echo(
         f"verified: {found.report.site} from {format_utc(period.from_ns)} to {format_utc(period.to_ns)}: "
         f"{found.report.verdict} ({how})"
     )
+
+
+def _write(path: Path, computed: str | None) -> None:
+    if computed is None:
+        raise OperatorError("a summary has no evidence to compute a result from. Ask for a full bundle.")
+    try:
+        path.write_text(computed, encoding="utf-8")
+    except OSError as error:
+        raise OperatorError(f"{path}: cannot be written ({error.strerror}). Check the folder.") from error

@@ -1,0 +1,133 @@
+"""Makes the bundles of one format version in ``tests/vectors/reports``; never again for one that was published.
+
+python tests/vectors/make_reports.py
+
+It adds what is not there and never overwrites.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from controller.bundle import Extent, read_entries, read_head, write_bundle
+from controller.bundle_make import issue, write
+from controller.crosscheck.model import Period
+from controller.evidence.checkpoint import cosign
+from controller.evidence.note import KeyKind, NoteKey
+from controller.journal import Journal, Kind, NewEntry
+from controller.journal_log import keep_cosignature, publish
+from controller.journal_prune import carry_out, decide, plan, refuse_if_needed
+from controller.judgement import json_text, judge_period
+from controller.logkeys import SiteKeys, make_site_keys
+from protos.signing import SigningDomain, sign
+from protos.v1 import frame_pb2
+from protos.wire import FRAME_VERSION
+
+FOLDER = Path(__file__).with_name("reports")
+SITE = Path(__file__).parents[1] / "controller" / "site_ok" / "demo.yaml"
+SECOND = 1_000_000_000
+NOW = 1_796_072_400 * SECOND
+HOUR = 3600 * SECOND
+AGENT = "node1-dpu0"
+AGENT_KEY, WITNESS_KEY = (Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in (7, 2))
+WITNESS = NoteKey("prover.example/witness", KeyKind.WITNESS, WITNESS_KEY.public_key().public_bytes_raw())
+PERIOD = Period(NOW - 60 * SECOND, NOW)
+
+
+def entries() -> list[NewEntry]:
+    """Return a site file, an agent with a chain of frames, and scrapes over three hours."""
+    begin, key = NOW - 3 * HOUR, AGENT_KEY.public_key().public_bytes_raw().hex()
+    enrolment = {"agent": AGENT, "public_key": key, "bundle_sha256": "", "agent_version": "0"}
+    found = [
+        NewEntry(Kind.SITE, "demo", begin, SITE.read_bytes()),
+        NewEntry(Kind.ENROLMENT, AGENT, begin, json.dumps(enrolment).encode()),
+    ]
+    previous = b""
+    for number, at_ns in enumerate(range(begin, NOW, 600 * SECOND), 1):
+        frame = frame_pb2.Frame(version=FRAME_VERSION, agent=AGENT, sequence=number, previous_sha256=previous)
+        body = frame.SerializeToString()
+        signed = frame_pb2.SignedFrame(body=body, signature=sign(AGENT_KEY, SigningDomain.FRAME, body))
+        previous = hashlib.sha256(body).digest()
+        meta = {"first_sent_ns": str(at_ns), "received_ns": str(at_ns)}
+        text = b"node_boot_time_seconds 1\n# %d\n" % number
+        found.append(
+            NewEntry(Kind.FRAME, AGENT, at_ns, signed.SerializeToString(), {"received_ns": str(at_ns)}, number)
+        )
+        found.append(NewEntry(Kind.SCRAPE, "node1", at_ns + 1, text, meta))
+    return found
+
+
+def report(journal: Journal, keys: SiteKeys, folder: Path, *, lie: bool = False) -> None:
+    """Write a full bundle of the journal and its policy to ``folder``."""
+    size = len(journal)
+    parts = judge_period(journal, PERIOD)
+    text = better(json_text(parts)) if lie else json_text(parts)
+    leaf = issue(journal, keys, parts, size=size, period=PERIOD, now_ns=NOW, result=text.encode())
+    newest = publish(journal, keys.log)
+    line = cosign(newest.note, WITNESS.name, WITNESS_KEY, NOW // SECOND).encode()
+    keep_cosignature(journal, newest.checkpoint.size, line, WITNESS)
+    folder.mkdir()
+    path = folder / "report.bundle"
+    write(journal, keys, path, leaf=leaf, size=size, result=text.encode(), extent=Extent.FULL)
+    (folder / "policy.toml").write_text(
+        f'version = 1\n\n[log]\nkey = "{keys.log.public.encode()}"\n\n[report]\nthreshold = 1\n'
+        f'keys = ["{keys.report_public.hex()}"]\n\n[witnesses]\nquorum = 1\nkeys = ["{WITNESS.encode()}"]\n\n'
+        f'[agents]\n{AGENT} = "{AGENT_KEY.public_key().public_bytes_raw().hex()}"\n',
+        encoding="utf-8",
+    )
+
+
+def better(text: str) -> str:
+    """Return the result with a number of bytes that could be hidden which flatters."""
+    value = json.loads(text)
+    for link in value["links"]:
+        link["hidden_bytes_bound"] = "0"
+    return json.dumps(value, indent=2) + "\n"
+
+
+def main() -> None:
+    """Write what is not there."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        if not (FOLDER / "full-frames").exists():
+            with Journal.create(scratch / "frames.db", *entries()) as journal:
+                report(journal, make_site_keys(journal.path, "demo"), FOLDER / "full-frames")
+        if not (FOLDER / "full-pruned").exists():
+            with Journal.create(scratch / "pruned.db", *entries()) as journal:
+                keys = make_site_keys(journal.path, "demo")
+                whole = Period(NOW - 3 * HOUR, NOW - HOUR)
+                first = judge_period(journal, whole)
+                leaf = issue(journal, keys, first, size=len(journal), period=whole, now_ns=NOW)
+                what = plan(journal, NOW - HOUR)
+                refuse_if_needed(journal, what, [leaf])
+                decide(journal, "demo", what, [leaf], now_ns=NOW)
+                carry_out(journal)
+                report(journal, keys, FOLDER / "full-pruned")
+        if not (FOLDER / "step-11-a-flattering-bound_fail").exists():
+            with Journal.create(scratch / "lie.db", *entries()) as journal:
+                folder = FOLDER / "step-11-a-flattering-bound_fail"
+                report(journal, make_site_keys(journal.path, "demo"), folder, lie=True)
+                why = "step 11: the report claims that nothing could be hidden; its evidence does not give that\n"
+                (folder / "WHY").write_text(why, encoding="utf-8")
+        folder = FOLDER / "step-09-a-body-dropped-without-a-decision_fail"
+        if not folder.exists():
+            folder.mkdir()
+            good = FOLDER / "full-frames"
+            (folder / "policy.toml").write_bytes((good / "policy.toml").read_bytes())
+            file = io.BytesIO((good / "report.bundle").read_bytes())
+            head, kept = replace(read_head(file)), list(read_entries(file))
+            spoilt = [(leaf, None if number == 3 else body) for number, (leaf, body) in enumerate(kept)]
+            write_bundle(folder / "report.bundle", head, spoilt)
+            why = "step 9: a scrape's body is left out, and no entry decides that it was dropped\n"
+            (folder / "WHY").write_text(why, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
