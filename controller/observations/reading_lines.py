@@ -23,7 +23,7 @@ DROP_COUNTERS = ("limiter_drops", "queue_drops", "steering_drops", "discards", "
 """Counters of what was lost at a place: our own limiter's, a queue's, those of steering rules, the device's own."""
 _COUNTERS = ("traffic", *DROP_COUNTERS)
 _ALWAYS = frozenset({"observer", "link", "direction", "earliest_ns", "latest_ns"})
-_ALLOWED = _ALWAYS | {"bytes", "packets", "epoch", "framing", "bits", "counter"}
+_ALLOWED = _ALWAYS | {"bytes", "bytes_slack", "packets", "epoch", "framing", "bits", "counter"}
 _BITS = (32, 64)
 
 
