@@ -60,13 +60,13 @@ def test_every_sync_is_48_2_gb_in_the_counter_of_what_was_sent(traces: Path) -> 
     assert len(firsts) == 7
     for first in firsts:
         # From some rows before the burst to some minutes after it, where the counter stands still again.
-        least, most = passed(found, total.times_ns[first - 5], total.times_ns[first + 20])
+        least, most = passed(found, total.times_ns[first - 5], total.times_ns[min(first + 19, len(found) - 2)])
         # 48.2 GB is three digits as well.
         assert least <= SYNC_GB + 0.05
         assert most >= SYNC_GB - 0.05
         assert most - least < 2.1  # two values of three digits, at up to 338 GB
-    least, most = passed(found, total.times_ns[0], total.times_ns[-1])
-    assert least <= 7 * SYNC_GB <= most
+    least, most = passed(found, total.times_ns[0], total.times_ns[-2])
+    assert least <= 338 <= most
 
 
 def test_the_average_over_five_minutes_is_undone_to_the_digit(traces: Path) -> None:
