@@ -36,6 +36,7 @@ COMMANDS = {
     "switch": "controller.cli_switch:app",
     "agreement": "controller.agreement.cli:app",
     "leases": "controller.leases.cli:app",
+    "loads": "controller.loads.cli:app",
     "run": "controller.cli_run:app",
     "crosscheck": "controller.cli_crosscheck:app",
     "explain": "controller.cli_explain:app",

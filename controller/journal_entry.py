@@ -25,7 +25,7 @@ AGREEMENT   the signed agreement's exact bytes                  site name       
 GRANT       JSON of :mod:`controller.leases.grant`             agent name
 LEASE       the exact bytes of a SignedLease or                agent name            what, grant
             SignedLeaseRevocation, written before it is sent
-LOAD_WINDOW JSON of :mod:`controller.loads.window`             node name
+LOAD_WINDOW JSON of :mod:`controller.loads.window`             agent name
 ATTEMPT     JSON what, reason, text, first_sent_ns,            the device
             gave_up_ns
 WEIGHT      JSON link, direction, from_ns, to_ns, bytes,       link name

@@ -15,6 +15,7 @@ from random import Random
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -31,6 +32,9 @@ from controller.journal import Journal, Kind
 from controller.leases.commands import Wanted, granted, listed, revoked
 from controller.leases.grant import Grant, active, check_within, slots_of
 from controller.leases.issue import LeaseRejectedError
+from controller.loads.commands import Wanted as LoadWanted
+from controller.loads.commands import all_windows, closed, opened, requested, signed_request
+from controller.loads.window import read_request
 from controller.pki import create_site_pki
 from controller.site import Site
 from controller.timeline import Timeline
@@ -46,8 +50,9 @@ from dpu_agent.limits.start import limiting_of
 from dpu_agent.release import this_release
 from dpu_agent.service import AgentService, serve
 from protos.buckets import TrafficClass
-from protos.lease import Bound, Slot, most_bytes
+from protos.lease import Bound, LoadWindow, Slot, most_bytes
 from protos.reading import Direction
+from protos.signing import SigningDomain, sign
 from protos.v1 import lease_pb2
 
 PROVER = Ed25519PrivateKey.generate()
@@ -76,6 +81,15 @@ class = "other-pod"
 direction = "egress"
 depth = "128kB"
 bounds = [{window = "10s", bytes = "10MB"}]
+
+[loads]
+classes = ["storage"]
+sources = ["198.51.100.0/24", "203.0.113.0/24"]
+most = "300GB"
+longest = "30m"
+per_day = 2
+reverse = "10000ppm"
+both_sign = true
 """
 
 
@@ -331,6 +345,100 @@ def test_the_commands(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         assert runner.invoke(app, ["leases", "grant", DPU, *arguments]).exit_code == 2
     assert runner.invoke(app, ["leases", "revoke", DPU]).exit_code == 0
     assert scene.reading("p0").state.sequence == 0
+
+
+# ---------------------------------------------------------------- load windows
+
+LOAD = LoadWanted("node1", TrafficClass.STORAGE, 300_000, 600 * NS)
+
+
+def signed_by_prover(scene: Scene, folder: Path, wanted: LoadWanted = LOAD) -> tuple[LoadWindow, bytes, bytes]:
+    path = folder / "request"
+    path.write_bytes(requested(scene.site, wanted))
+    return read_request(signed_request(path, PROVER), "request")
+
+
+@pytest.mark.loopback
+def test_a_load_window_lets_its_bytes_in_and_one_in_a_hundred_back_and_no_more(scene: Scene, tmp_path: Path) -> None:
+    made = opened(scene.site, LOAD, signed_by_prover(scene, tmp_path))
+    storage = LimitClass.STORAGE
+    assert sum(scene.limiter.offer("p0", storage, 1_000) for _ in range(400)) == 300_000
+    assert sum(scene.limiter.offer("pf0hpf", storage, 100) for _ in range(40)) == 3_000
+    # Nothing else is opened by it: no other class, not the other function of the host.
+    assert scene.limiter.offer("p0", LimitClass.OTHER_POD, 1) == 0
+    assert scene.limiter.offer("pf0vf0", storage, 1) == 0
+    state = scene.reading("p0", storage).state
+    assert (state.sequence, state.floor_reason) == (0, "volume-used")
+    with pytest.raises(OperatorError, match="is open"):
+        opened(scene.site, LOAD, signed_by_prover(scene, tmp_path))
+    assert closed(scene.site, "node1").window == made.window
+    with pytest.raises(OperatorError, match="no load window of node1 is open"):
+        closed(scene.site, "node1")
+    windows, now_ns = all_windows(scene.site)
+    assert [(each.window.number, each.end_ns <= now_ns) for each in windows] == [(1, True)]
+
+
+@pytest.mark.loopback
+def test_closing_ends_it_at_once_and_a_day_has_only_so_many(scene: Scene, tmp_path: Path) -> None:
+    for _ in range(2):
+        opened(scene.site, LOAD, signed_by_prover(scene, tmp_path))
+        assert scene.limiter.offer("p0", LimitClass.STORAGE, 1_000) == 1_000
+        closed(scene.site, "node1")
+        assert scene.limiter.offer("p0", LimitClass.STORAGE, 1) == 0
+        assert scene.limiter.offer("pf0hpf", LimitClass.STORAGE, 1) == 0
+    with pytest.raises(OperatorError, match="2 a day are agreed"):
+        opened(scene.site, LOAD, signed_by_prover(scene, tmp_path))
+
+
+@pytest.mark.loopback
+def test_both_sign_and_what_was_signed_is_what_is_opened(scene: Scene, tmp_path: Path) -> None:
+    request = signed_by_prover(scene, tmp_path)
+    window, body, _ = request
+    key = verifier_key(scene.site.controller.journal)
+    for wanted, signed, says in (
+        (LOAD, None, "asks for the prover's signature"),
+        (LOAD, (window, body, sign(key, SigningDomain.LOAD_WINDOW, body)), "not signed by the prover"),
+        (replace(LOAD, size_bytes=10**9), request, "not what is asked for"),
+        (replace(LOAD, size_bytes=301 * 10**9), request, "more than a load window may be"),
+        (replace(LOAD, longest_ns=1_801 * NS), request, "more than a load window may be"),
+        (replace(LOAD, traffic_class=TrafficClass.FRONT_END), request, "agreed for storage"),
+        (replace(LOAD, sources=("192.0.2.0/24",)), request, "not a declared source"),
+        (replace(LOAD, size_bytes=99), request, "not one byte may go back"),
+        (replace(LOAD, dpu="node2-dpu0"), request, "has no DPU"),
+    ):
+        with pytest.raises(OperatorError, match=says):
+            opened(scene.site, wanted, signed)
+    with scene.journal() as journal:
+        assert not list(journal.entries(kinds=[Kind.LOAD_WINDOW]))
+
+
+@pytest.mark.loopback
+def test_the_commands_of_load_windows(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIGHBRIDGE_SITE", str(scene.site.path))
+    monkeypatch.chdir(tmp_path)
+    Path("prover.pem").write_bytes(PROVER.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    Path("prover.pem").chmod(0o600)
+    Path("prover.pub").write_text(PROVER.public_key().public_bytes_raw().hex(), encoding="ascii")
+    runner = CliRunner()
+    asked = ["--node", "node1", "--bytes", "1MB", "--for", "10m", "--source", "203.0.113.0/24"]
+    for arguments, code in (
+        (["request", *asked, "-o", "r"], 0),
+        (["request", *asked, "-o", "r"], 2),  # it is there already
+        (["open", *asked, "--signed", "r"], 2),  # not signed
+        (["sign", "r", "--key", "prover"], 0),
+        (["open", *asked, "--rate", "1MB", "--signed", "r"], 2),
+        (["open", *asked, "--rate", "100MB/s", "--signed", "r"], 0),
+        (["open", *asked, "--signed", "absent"], 2),
+        (["list"], 0),
+        (["close", "--node", "nobody"], 2),
+        (["close", "--node", "node1"], 0),
+    ):
+        result = runner.invoke(app, ["loads", *arguments], env={"COLUMNS": "200"})
+        assert result.exit_code == code, (arguments, result.output)
+    (shown,) = json.loads(runner.invoke(app, ["loads", "list", "--json"]).stdout)
+    assert (shown["ingress_bytes"], shown["egress_bytes"], shown["open"]) == ("1000000", "10000", False)
+    assert (shown["rate_bytes_per_s"], shown["signed_by_prover"]) == ("100000000", True)
+    assert shown["sources"] == ["203.0.113.0/24"]
 
 
 # ---------------------------------------------------------------- pure

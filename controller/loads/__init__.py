@@ -1,0 +1,1 @@
+"""Load windows: budgeted, one-directional exceptions to the normal limit, from declared sources."""
