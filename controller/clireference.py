@@ -1,4 +1,4 @@
-"""Writes the reference pages that are generated: the command line's from its commands, the site file's from its schema.
+"""Writes the reference pages that are generated, each from the definitions that the code itself uses.
 
 ``python -m controller.clireference`` writes them, ``--check`` says whether they are as they would be written (exit
 code 1 if not). They rest on names, help texts and defaults alone, so that another version of typer changes nothing.
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.cli import command_sources, load_command
+from controller.datadictionary import data_dictionary_page
 from controller.sitereference import site_file_page
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -43,7 +44,11 @@ Commands that work on a site take its file from `--site SITE.yaml`, else from th
 
 def pages() -> dict[Path, str]:
     """Return every generated page by its path."""
-    return {REFERENCE / "cli.md": command_line_page(), REFERENCE / "site-file.md": site_file_page()}
+    return {
+        REFERENCE / "cli.md": command_line_page(),
+        REFERENCE / "site-file.md": site_file_page(),
+        REFERENCE / "data-dictionary.md": data_dictionary_page(),
+    }
 
 
 def command_line_page() -> str:

@@ -49,12 +49,15 @@ MAX_LINE_BYTES = 4_096
 
 _BOOT_TIME = "node_boot_time_seconds"
 _DIRECTIONS = {"transmit": Direction.EGRESS, "receive": Direction.INGRESS}
+SERIES = (
+    _BOOT_TIME,
+    *(f"node_network_{way}_{what}_total" for way in _DIRECTIONS for what in ("bytes", "packets")),
+)
+"""What is read of a node's text."""
+
 # Only lines that can matter reach the parser: the rest of a node's text is a thousand lines a second for nothing.
 # Sound, since a line feed inside a label value is written as backslash and n.
-_LINES = re.compile(
-    rb"^[ \t]*(?:node_network_(?:transmit|receive)_(?:bytes|packets)_total|node_boot_time_seconds)[ \t{][^\n]*",
-    re.MULTILINE,
-)
+_LINES = re.compile(rb"^[ \t]*(?:" + "|".join(SERIES).encode("ascii") + rb")[ \t{][^\n]*", re.MULTILINE)
 _COUNTER = re.compile(r"node_network_(transmit|receive)_(bytes|packets)_total", re.ASCII)
 
 

@@ -10,6 +10,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
 from controller.errors import OperatorError
 from controller.evidence import note as notes
 from controller.evidence.note import KeyKind, Note
@@ -28,7 +32,8 @@ def change_log_key(journal: Journal, site: str, *, now_ns: int) -> SigningKey:
         OperatorError: a file cannot be written.
     """
     folder = keys_folder(journal.path)
-    _finish_names(journal)
+    with _words(folder):
+        _finish_names(journal)
     old = make_site_keys(journal.path, site).log
     new = make_key(folder / "next", log_name(site), KeyKind.LOG)
     if not _is_handed_over(journal, old, new):
@@ -36,15 +41,21 @@ def change_log_key(journal: Journal, site: str, *, now_ns: int) -> SigningKey:
         text = handover_text(old.public, new.public)
         signed = [notes.sign(text, key.public.name, key.private).signatures[0] for key in (old, new)]
         journal.append(NewEntry(Kind.LOG_KEY, old.public.name, now_ns, Note(text, (*signed,)).encode()))
-    try:
+    with _words(folder):
         (folder / f"retired-{old.public.key_id.hex()}.vkey").write_text(f"{old.public.encode()}\n", encoding="utf-8")
         (folder / "next.pem").replace(folder / "log.pem")
         _finish_names(journal)
-    except OSError as error:
-        raise OperatorError(f"{folder}: cannot be written ({error.strerror}). Make room, and run it again.") from error
     key = load_key(folder / "log", KeyKind.LOG)
     publish(journal, key)
     return key
+
+
+@contextlib.contextmanager
+def _words(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OperatorError(f"{folder}: cannot be written ({error.strerror}). Make room, and run it again.") from error
 
 
 def _is_handed_over(journal: Journal, old: SigningKey, new: SigningKey) -> bool:

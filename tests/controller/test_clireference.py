@@ -25,7 +25,7 @@ def reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_write_then_check_then_a_difference(reference: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert clireference.main(["--check"]) == 1  # nothing is there yet
     assert clireference.main([]) == 0
-    assert sorted(path.name for path in reference.iterdir()) == ["cli.md", "site-file.md"]
+    assert sorted(path.name for path in reference.iterdir()) == ["cli.md", "data-dictionary.md", "site-file.md"]
     capsys.readouterr()
     assert clireference.main(["--check"]) == 0
     assert capsys.readouterr() == ("", "")
