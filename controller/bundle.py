@@ -103,7 +103,7 @@ def write_bundle(path: Path, head: Head, entries: Iterable[tuple[bytes, bytes | 
             f"{path}: cannot be written ({error.strerror}). Check the folder and its rights."
         ) from error
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             fresh.unlink()
 
 

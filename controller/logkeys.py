@@ -64,7 +64,7 @@ def make_site_keys(journal: Path, site: str) -> SiteKeys:
     folder = keys_folder(journal)
     log = make_key(folder / "log", log_name(site), KeyKind.LOG)
     if not (folder / "report.pem").exists():
-        (folder / "report.pub").unlink(missing_ok=True)
+        _clear(folder / "report.pub")
         write_new(folder / "report.pem", _encode(Ed25519PrivateKey.generate()), PRIVATE_MODE)
     report = _read(folder / "report.pem")
     if not (folder / "report.pub").exists():
@@ -135,7 +135,7 @@ def make_key(stem: Path, name: str, kind: KeyKind) -> SigningKey:
         except VerificationError as error:
             raise OperatorError(f"{name!r} cannot be the name of a key: {error}. Choose another.") from error
         # The public half first: a private key without it would never be used, and could not be made again.
-        stem.with_suffix(".vkey").unlink(missing_ok=True)
+        _clear(stem.with_suffix(".vkey"))
         write_new(stem.with_suffix(".vkey"), f"{public.encode()}\n".encode(), _PUBLIC_MODE)
         write_new(stem.with_suffix(".pem"), _encode(key), PRIVATE_MODE)
     return load_key(stem, kind)
@@ -151,6 +151,16 @@ def load_key(stem: Path, kind: KeyKind) -> SigningKey:
     if public.kind is not kind or private.public_key().public_bytes_raw() != public.public_key:
         raise OperatorError(f"{stem}.pem and {stem}.vkey do not belong together. Restore both from one copy.")
     return SigningKey(public, private)
+
+
+def _clear(path: Path) -> None:
+    """Take away a public half whose private half was never made."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise OperatorError(
+            f"{path}: cannot be replaced ({error.strerror}). Check the folder and its rights."
+        ) from error
 
 
 def public_of(private: Path) -> str:
