@@ -1,6 +1,6 @@
 # The commands of the project. `make demo` and `make test` do all set-up themselves.
 # Every path is relative, so a clone may live in a folder with a space in its name.
-.PHONY: help setup demo test check bench protos meter docs clean test-agent-py310
+.PHONY: help setup demo test check bench fuzz protos meter docs clean test-agent-py310
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -34,6 +34,10 @@ test-agent-py310: setup ## the agent's tests on the DPU's Python 3.10
 
 bench: setup ## figures, one JSON line each; AREA=main|meter|limits|switch|crosscheck|evidence|faults|rules|planner
 	@$(PY) -m hil.bench $(AREA)
+
+fuzz: setup ## bounded coverage-guided fuzzing (atheris; Python 3.11); AREA=evidence, SECONDS=120
+	@$(PY) -c 'import atheris' 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	@$(PY) -m hil.fuzz $(or $(AREA),evidence) --seconds $(or $(SECONDS),120)
 
 protos: setup ## regenerate protos/v1/*_pb2* from the .proto files
 	$(PY) -m protos.generate

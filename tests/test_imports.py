@@ -51,6 +51,7 @@ ALLOWED: tuple[tuple[str, frozenset[str]], ...] = (
     ("controller/deploy/*", frozenset({"grpc", "paramiko", "rich", "typer"})),
     ("controller/report/*", frozenset({"jinja2", "markupsafe", "numpy", "rich"})),
     ("controller/*", frozenset()),
+    ("hil/fuzz/*", frozenset({"atheris", "cryptography", "tomli"})),
     ("hil/*", frozenset({"cryptography", "numpy", "pydantic", "rich", "ruamel.yaml", "typer"})),
 )
 """The first pattern that fits a file says which packages it may import."""
@@ -63,6 +64,7 @@ IMPORTS_BY_NAME = frozenset(
         "controller/cli.py",  # loads a command when it is run
         "controller/deploy/device/launcher.py",  # starts the agent on the DPU, once the bundle's own wheels are found
         "hil/bench/__main__.py",  # loads an area's figures when they are asked for
+        "hil/fuzz/__main__.py",  # loads an area's targets, watched from their first line
     }
 )
 """Who may import what is named at run time, which no reader of imports sees."""
