@@ -55,6 +55,9 @@ class FindingKind(enum.Enum):
     LINK_FLAP = "link-flap"
     HOOK_BYPASSED = "hook-bypassed"
     OFFLOADED_TRAFFIC_UNMETERED = "offloaded-traffic-unmetered"
+    LIMIT_NOT_ENFORCED = "limit-not-enforced"
+    LOAD_WINDOW_OVERRUN = "load-window-overrun"
+    LOAD_WINDOW_REVERSE_TRAFFIC = "load-window-reverse-traffic"
     SCALE_OFF = "scale-off"
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from controller.clockoffset import AgentClock, Exchange
 from controller.crosscheck.model import Period
 from controller.errors import EvidenceError
 from controller.journal import Entry, Journal, Kind
 from controller.observations.around import entries_from_before
-from controller.observations.meters import MeterFindings
 from controller.observations.series import Note, Series, summed
 from protos.reading import Direction, Observer
 from protos.v1 import frame_pb2
@@ -25,6 +25,13 @@ EXCHANGES_AT_EDGES = 30
 """So many clock exchanges are read before the period, and so many after it: the quickest trips count."""
 
 FRAMES_AT_EDGES = 2
+
+
+class FrameListener(Protocol):
+    """Who looks at frames for something else than readings."""
+
+    def take(self, frame: frame_pb2.Frame, from_ns: int, to_ns: int) -> None:
+        """Take in what ``frame`` says; it was made after ``from_ns`` and received by ``to_ns`` (timeline)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +60,9 @@ def read_agent(
     period: Period,
     *,
     drift_ppm: int,
-    meters: MeterFindings | None = None,
+    hears: FrameListener | None = None,
 ) -> dict[PortGroup, Series]:
-    """Return an agent's readings around ``period``, a series for each group of ports; ``meters`` hears each frame.
+    """Return an agent's readings around ``period``, a series for each group of ports; ``hears`` hears each frame.
 
     1. From the clock exchanges around it, one clock a boot.
     2. Each frame from a little before the period: each group's ports added up, in one epoch by boot, source and the
@@ -79,8 +86,8 @@ def read_agent(
         if last_sequence is not None and frame.sequence > last_sequence + 1:
             holes.append((range(last_sequence + 1, frame.sequence), last_ns, at_ns))
         last_sequence, last_ns = frame.sequence, at_ns
-        if meters is not None:
-            meters.take(frame, at_ns, entry.recorded_ns)
+        if hears is not None:
+            hears.take(frame, at_ns, entry.recorded_ns)
         look = _Look(frame.clock.boot_id, ports, clock, entry.recorded_ns, at_ns)
         for group, series in found.items():
             _add(series, group, look)

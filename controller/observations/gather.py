@@ -17,6 +17,7 @@ from controller.crosscheck.model import (
 from controller.journal import Journal
 from controller.observations.agents import PortGroup, read_agent
 from controller.observations.hosts import read_host
+from controller.observations.limits import Heard, limit_findings
 from controller.observations.meters import MeterFindings
 from controller.observations.runs import runs
 from controller.observations.series import Note, Series, paired
@@ -127,9 +128,9 @@ def _links(
     for dpu in site.agents():
         paths = list(_paths(site, dpu))
         groups = {group for path in paths for group in (path.uplinks, path.host_ports)}
-        meters = MeterFindings(dpu.name, dpu.node, period)
-        agent = read_agent(journal, dpu.name, sorted(groups, key=str), period, drift_ppm=_drift(site), meters=meters)
-        about_meters += meters.findings()
+        heard = Heard(MeterFindings(dpu.name, dpu.node, period), limit_findings(journal, dpu, period))
+        agent = read_agent(journal, dpu.name, sorted(groups, key=str), period, drift_ppm=_drift(site), hears=heard)
+        about_meters += heard.findings()
         claims = site.node(dpu.node).exporter is not None
         claimed = {path.host_interfaces for path in paths if path.host_interfaces and not path.shares_host_ports}
         host = read_host(journal, dpu.node, claimed, period) if claims else {}

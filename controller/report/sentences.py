@@ -112,6 +112,24 @@ KINDS: Mapping[FindingKind, KindWords] = {
         "Hardware, or a program before the meter, forwarded frames. The millisecond series of that time is not all "
         "that passed; the port's totals are.",
     ),
+    FindingKind.LIMIT_NOT_ENFORCED: KindWords(
+        "A limiter did not hold",
+        "the DPU's agent, in the limiter's own counters against the leases it was given",
+        "More passed than the leases allow, or what the agent ordered is not in force. The limit on paper was none in "
+        "that time; what passed, the port's totals tell.",
+    ),
+    FindingKind.LOAD_WINDOW_OVERRUN: KindWords(
+        "A load window was not enough",
+        "the DPU's agent, in what its limiter passed and dropped in the window",
+        "More was sent towards the node than the window's budget. What the limiter dropped did not arrive: ask what "
+        "was loaded, and whether it was what was declared.",
+    ),
+    FindingKind.LOAD_WINDOW_REVERSE_TRAFFIC: KindWords(
+        "A load window carried traffic back",
+        "the DPU's agent, in what its limiter passed and dropped against the window's direction",
+        "A load needs acknowledgements, and little else goes back. More than the window's bound was sent the other "
+        "way.",
+    ),
     FindingKind.SCALE_OFF: KindWords(
         "A known weight was not shown",
         "the declared transfer, against an observer that certainly counted less",
@@ -129,6 +147,9 @@ KIND_ORDER: Sequence[FindingKind] = (
     FindingKind.OBSERVERS_DISAGREE,
     FindingKind.LIMIT_POSSIBLY_EXCEEDED,
     FindingKind.SCALE_OFF,
+    FindingKind.LIMIT_NOT_ENFORCED,
+    FindingKind.LOAD_WINDOW_OVERRUN,
+    FindingKind.LOAD_WINDOW_REVERSE_TRAFFIC,
     FindingKind.MISCABLED_LINK,
     FindingKind.UNDECLARED_NEIGHBOUR,
     FindingKind.HOOK_BYPASSED,

@@ -50,6 +50,8 @@ def limits_message(
             earliest_ns=read_ns[0],
             latest_ns=read_ns[1],
             trouble=deviations.get(key, ""),
+            floor_rate_bytes_per_s=order.floor_rate_bytes_per_s,
+            floor_depth_bytes=order.floor_depth_bytes,
         )
         _say_order(message.state, order, clock_offset_ns)
         if order.port in directions:

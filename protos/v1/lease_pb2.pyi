@@ -160,18 +160,22 @@ class LimiterCounters(_message.Message):
     def __init__(self, offered_bytes: _Optional[int] = ..., passed_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., offered_packets: _Optional[int] = ..., passed_packets: _Optional[int] = ..., dropped_packets: _Optional[int] = ...) -> None: ...
 
 class LimiterReading(_message.Message):
-    __slots__ = ("state", "counters", "earliest_ns", "latest_ns", "trouble")
+    __slots__ = ("state", "counters", "earliest_ns", "latest_ns", "trouble", "floor_rate_bytes_per_s", "floor_depth_bytes")
     STATE_FIELD_NUMBER: _ClassVar[int]
     COUNTERS_FIELD_NUMBER: _ClassVar[int]
     EARLIEST_NS_FIELD_NUMBER: _ClassVar[int]
     LATEST_NS_FIELD_NUMBER: _ClassVar[int]
     TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_RATE_BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_DEPTH_BYTES_FIELD_NUMBER: _ClassVar[int]
     state: LeaseState
     counters: LimiterCounters
     earliest_ns: int
     latest_ns: int
     trouble: str
-    def __init__(self, state: _Optional[_Union[LeaseState, _Mapping]] = ..., counters: _Optional[_Union[LimiterCounters, _Mapping]] = ..., earliest_ns: _Optional[int] = ..., latest_ns: _Optional[int] = ..., trouble: _Optional[str] = ...) -> None: ...
+    floor_rate_bytes_per_s: int
+    floor_depth_bytes: int
+    def __init__(self, state: _Optional[_Union[LeaseState, _Mapping]] = ..., counters: _Optional[_Union[LimiterCounters, _Mapping]] = ..., earliest_ns: _Optional[int] = ..., latest_ns: _Optional[int] = ..., trouble: _Optional[str] = ..., floor_rate_bytes_per_s: _Optional[int] = ..., floor_depth_bytes: _Optional[int] = ...) -> None: ...
 
 class LeaseRefusal(_message.Message):
     __slots__ = ("reason", "count", "text", "at_ns")
