@@ -14,6 +14,7 @@ snmp             second opinion on what snmpd says
 lldpd            neighbours on the wire
 openssh-server   the rig's DPUs are deployed to over the real sshd
 prometheus-node-exporter  the host's own claim
+prometheus       what the cross-check is compared with, in make bench
 nftables         traffic rules of the rig
 clang            compiles the in-kernel meter
 llvm             its object tools

@@ -16,6 +16,7 @@ from controller.crosscheck.exact import Line, Rate
 from controller.crosscheck.laws import Sides
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.windows import certain_excess, fullest
+from hil.bench import prometheus_cases
 from hil.bench.figure import Figure, Goal
 from protos.units import NS_PER_S
 
@@ -35,6 +36,7 @@ def figures() -> Iterator[Figure]:
     """Yield every figure of this area."""
     yield from _readings()
     yield from _buckets()
+    yield from prometheus_cases.figures()
 
 
 def _seconds(work: Callable[[], object]) -> float:
