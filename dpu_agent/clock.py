@@ -10,6 +10,7 @@ claim. Bounds on the offset to the controller's time come only from clock exchan
 from __future__ import annotations
 
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -63,10 +64,12 @@ class SystemClock:
             ) from error
         if not self._boot_id:
             raise StateError(f"{boot_id_path}: is empty; the agent cannot tell one boot from the next without it")
+        if offset_ns:
+            self._boot_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._boot_id} {offset_ns}"))
 
     @property
     def boot_id(self) -> str:
-        """As the kernel names it."""
+        """As the kernel names it; with an offset a name of its own, since no clock jumps within a boot."""
         return self._boot_id
 
     def monotonic_ns(self) -> int:

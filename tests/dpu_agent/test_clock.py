@@ -20,7 +20,16 @@ def test_the_offset_is_on_both_monotonic_clocks_and_not_on_the_wall(tmp_path: Pa
     assert stamp.monotonic_ns <= after + offset
     assert stamp.monotonic_raw_ns > offset
     assert abs(stamp.wall_ns - wall) < 10**9
-    assert stamp.boot_id == clock.boot_id == "4fa8"
+    assert stamp.boot_id == clock.boot_id
+
+
+def test_a_clock_with_another_offset_is_another_boot(tmp_path: Path) -> None:
+    """Within a boot no clock jumps; whoever compares readings takes one that does for a broken clock."""
+    (tmp_path / "boot_id").write_text("4fa8\n")
+    assert SystemClock(0, tmp_path / "boot_id").boot_id == "4fa8"
+    names = [SystemClock(offset, tmp_path / "boot_id").boot_id for offset in (0, 1, 1, 2)]
+    assert names[1] == names[2]
+    assert len(set(names)) == 3
 
 
 def test_without_a_boot_id_there_is_no_agent(tmp_path: Path) -> None:
