@@ -40,7 +40,7 @@ class Order:
         port: the interface.
         traffic_class: of the frames it is for.
         rate_bytes_per_s, depth_bytes: until the order's end.
-        volume_bytes: what may pass from now on before the floor holds; None: no bound.
+        volume_bytes: what may pass before the floor holds, counted from the last :meth:`Limiter.prove`; None: no bound.
         until_ns: when the floor begins to hold, on CLOCK_MONOTONIC as the kernel has it; None: never.
         floor_rate_bytes_per_s, floor_depth_bytes: after that; both 0: nothing passes.
     """

@@ -12,7 +12,8 @@ from dpu_agent.leasestore import LeaseStore
 from dpu_agent.limiting import Limiting, NoLimiting
 from dpu_agent.limits.leases import Leases
 from dpu_agent.limits.order import Limiter, LimiterError
-from dpu_agent.limits.settings import NONE
+from dpu_agent.limits.police import Policer
+from dpu_agent.limits.settings import NONE, POLICE
 from protos.reading import Direction, Observer
 
 log = logging.getLogger(__name__)
@@ -52,9 +53,11 @@ def limiting_of(config: AgentConfig, disk: Disk, clock: Clock, limiter: Limiter 
 
 
 def limiter_of(config: AgentConfig) -> Limiter:
-    """Return the limiter that the configuration names.
+    """Return the limiter that the configuration names; the meters must be open.
 
     Raises:
-        LimiterError: there is none here.
+        LimiterError: it cannot be used here.
     """
-    raise LimiterError(f"this agent has no limiter called {config.limits.backend!r}")
+    if config.limits.backend == POLICE:
+        return Policer([port.name for port in config.ports])
+    raise LimiterError(f"this agent has no limiter called {config.limits.backend!r}; use {POLICE!r}")

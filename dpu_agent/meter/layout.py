@@ -25,6 +25,10 @@ SLOT_BEFORE, SLOT_AFTER = 1, 4
 # struct peer_totals.
 PEER_WORDS = 2
 MARKS_BYTES = 65_536
+ORDER = struct.Struct("=4xIQQQQQQ")
+"""struct order: active, rate, depth, ceiling_bytes, until_ns, floor_rate, floor_depth."""
+POLICED = struct.Struct("=4x4xQQQQQQQQQQ")
+"""struct policed: rate, tokens, remainder, last_ns; offered, passed, dropped bytes; the same in segments."""
 PEERS_A_TABLE = 4_096
 """Numbers of nodes in one class table, 0 included; the peer table holds those of both halves, one after the other."""
 

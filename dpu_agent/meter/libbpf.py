@@ -41,6 +41,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "bpf_map__set_initial_value": (_Int, (_Pointer, ctypes.c_char_p, ctypes.c_size_t)),
     "bpf_map__reuse_fd": (_Int, (_Pointer, _Int)),
     "bpf_map_lookup_elem": (_Int, (_Int, ctypes.c_char_p, _Pointer)),
+    "bpf_map_lookup_elem_flags": (_Int, (_Int, ctypes.c_char_p, _Pointer, ctypes.c_uint64)),
     "bpf_map_update_elem": (_Int, (_Int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64)),
     "bpf_map_delete_elem": (_Int, (_Int, ctypes.c_char_p)),
     "bpf_map_get_next_key": (_Int, (_Int, ctypes.c_char_p, _Pointer)),
@@ -57,6 +58,8 @@ _PROGRAM_INFO = struct.Struct("=II8s")
 # bpf_prog_info: where the number of its maps and the address for their numbers stand.
 _MAP_COUNT_AT, _MAPS_AT = 52, 56
 _MOST_MAPS = 64
+# BPF_F_LOCK, linux/bpf.h.
+_F_LOCK = 4
 _INFO_BYTES = 256
 
 
@@ -170,6 +173,24 @@ class LibBpf:
             OSError: it cannot be set.
         """
         self.call("bpf_map_update_elem", descriptor, key, value, 0)
+
+    def look_up_locked(self, descriptor: int, key: bytes, value_bytes: int) -> bytes:
+        """Return an element as a whole, read under its own lock; the lock's bytes are zero.
+
+        Raises:
+            OSError: it is not there, or has no lock.
+        """
+        found = ctypes.create_string_buffer(value_bytes)
+        self.call("bpf_map_lookup_elem_flags", descriptor, key, ctypes.byref(found), _F_LOCK)
+        return found.raw
+
+    def update_locked(self, descriptor: int, key: bytes, value: bytes) -> None:
+        """Set an element as a whole, under its own lock.
+
+        Raises:
+            OSError: it cannot be set, or has no lock.
+        """
+        self.call("bpf_map_update_elem", descriptor, key, value, _F_LOCK)
 
     def delete(self, descriptor: int, key: bytes) -> None:
         """Take an element out.

@@ -19,22 +19,27 @@ from dpu_agent.meter.layout import (
     LABEL,
     LANE_WORDS,
     MARKS_BYTES,
+    ORDER,
     PEER_WORDS,
+    POLICED,
     SLOT_WORDS,
     WORD,
     Shape,
 )
 from dpu_agent.meter.libbpf import BpfObject, LibBpf, MapInfo, ProgramId
+from protos.buckets import CLASSES
 
 OBJECT = Path(__file__).with_name("meter.bpf.o")
 PROGRAM = "weighbridge_meter"
 BPF_FILE_SYSTEM = Path("/sys/fs/bpf")
+PINS = "weighbridge"
 _BPF_FS_MAGIC = 0xCAFE4A11
 _ARRAY, _LPM_TRIE = 2, 11
 _MMAPABLE, _NO_PREALLOC = 1 << 10, 1
 _TABLE_ENTRIES = 65_536
 _MAPPED = ("lanes", "ring", "peer_totals", "marks")
 TABLE4, TABLE6 = "table4", "table6"
+ORDERS, POLICED_MAP = "orders", "policed"
 
 
 def wanted(shape: Shape) -> dict[str, MapInfo]:
@@ -45,6 +50,8 @@ def wanted(shape: Shape) -> dict[str, MapInfo]:
         "ring": MapInfo(_ARRAY, 4, SLOT_WORDS * WORD, entries["ring"], _MMAPABLE),
         "peer_totals": MapInfo(_ARRAY, 4, PEER_WORDS * WORD, entries["peer_totals"], _MMAPABLE),
         "marks": MapInfo(_ARRAY, 4, MARKS_BYTES, 1, _MMAPABLE),
+        ORDERS: MapInfo(_ARRAY, 4, ORDER.size, len(CLASSES), 0),
+        POLICED_MAP: MapInfo(_ARRAY, 4, POLICED.size, len(CLASSES), 0),
         TABLE4: MapInfo(_LPM_TRIE, KEY4.size, LABEL.size, _TABLE_ENTRIES, _NO_PREALLOC),
         TABLE6: MapInfo(_LPM_TRIE, KEY6.size, LABEL.size, _TABLE_ENTRIES, _NO_PREALLOC),
     }

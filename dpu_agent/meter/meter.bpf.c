@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 //
-// The in-kernel meter of one port: counts every frame at the port's ingress (what the node sends, on the host
-// port; what it receives, on the uplink) and passes it on untouched.
+// The in-kernel meter and policer of one port: counts every frame at the port's ingress (what the node sends, on the
+// host port; what it receives, on the uplink), and passes it on untouched or, where an order limits its class, drops
+// what is more than the order allows. Frames that are dropped are counted like the others.
 //
 // It sits at *ingress* because the workload cannot skip that hook: egress hooks are passed by sockets that
 // bypass the queue discipline, and count before it (docs/explanation/meter.md).
@@ -14,7 +15,7 @@
 //   raw   what the kernel handed over; a segmentation-offloaded packet counts once
 //   wire  the same with each such packet's headers counted once a segment, as the far end of a wire would
 //
-// No helper here is newer than Linux 5.7, no field of __sk_buff newer than 5.7 (gso_size).
+// No helper here is newer than Linux 5.7 (bpf_spin_lock is of 5.1), no field of __sk_buff newer than 5.7 (gso_size).
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -174,6 +175,120 @@ struct {
 	__uint(key_size, 4);
 	__uint(value_size, 65536);
 } marks SEC(".maps");
+
+// ---------------------------------------------------------------- limits
+
+#define NS_PER_S 1000000000ull
+#define LONGEST_S (1ull << 20) // a bucket that was not looked at for longer is full
+
+// What one class may pass; written by the agent as a whole, under the lock. A token bucket of `rate` and `depth` until
+// `until_ns` or until `passed_bytes` of the class has come to `ceiling_bytes`; from then on one of the floor's.
+struct order {
+	struct bpf_spin_lock lock;
+	__u32 active; // 0: not limited
+	__u64 rate, depth;
+	__u64 ceiling_bytes, until_ns; // all ones: none
+	__u64 floor_rate, floor_depth;
+};
+
+// The bucket of one class, and what it was offered, passed and dropped: wire bytes, and frames as on a wire. Written
+// by the program only. `remainder` is what is left of a byte, in billionths.
+struct policed {
+	struct bpf_spin_lock lock;
+	__u32 pad;
+	__u64 rate; // at which the bucket was filled last
+	__u64 tokens, remainder, last_ns;
+	__u64 offered_bytes, passed_bytes, dropped_bytes;
+	__u64 offered_segments, passed_segments, dropped_segments;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CLASSES);
+	__type(key, __u32);
+	__type(value, struct order);
+} orders SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CLASSES);
+	__type(key, __u32);
+	__type(value, struct policed);
+} policed SEC(".maps");
+
+// Returns whether the frame may pass.
+//
+// 1. The order, as a whole. Unknown addresses and what is not IP share the budget of other pods.
+// 2. Under the bucket's lock: another order or the floor takes the bucket over with the tokens it has, never more than
+//    its own depth, and is given nothing for time under another rate. So no change of orders is a refill.
+// 3. Tokens for the time that passed, to the billionth of a byte; then the frame's, if they are there.
+static __always_inline int admit(__u32 traffic_class, __u64 wire, __u64 segments, __u64 now_ns)
+{
+	__u64 rate, depth, elapsed_ns, ceiling, until, floor_rate, floor_depth, part, limit_rate, limit_depth;
+	struct policed *bucket;
+	struct order *order;
+	__u32 active, at_floor;
+	int passes = 0;
+
+	if (traffic_class == CLASS_UNKNOWN || traffic_class == CLASS_NON_IP)
+		traffic_class = CLASS_OTHER_POD;
+	order = bpf_map_lookup_elem(&orders, &traffic_class);
+	if (!order || !order->active)
+		return 1;
+	bucket = bpf_map_lookup_elem(&policed, &traffic_class);
+	if (!bucket)
+		return 1;
+	bpf_spin_lock(&order->lock);
+	active = order->active;
+	limit_rate = order->rate;
+	limit_depth = order->depth;
+	ceiling = order->ceiling_bytes;
+	until = order->until_ns;
+	floor_rate = order->floor_rate;
+	floor_depth = order->floor_depth;
+	bpf_spin_unlock(&order->lock);
+	if (!active)
+		return 1;
+
+	bpf_spin_lock(&bucket->lock);
+	at_floor = now_ns >= until || bucket->passed_bytes >= ceiling;
+	rate = at_floor ? floor_rate : limit_rate;
+	depth = at_floor ? floor_depth : limit_depth;
+	elapsed_ns = now_ns > bucket->last_ns ? now_ns - bucket->last_ns : 0;
+	if (bucket->rate != rate) {
+		bucket->rate = rate;
+		bucket->last_ns += elapsed_ns;
+		elapsed_ns = 0;
+	}
+	if (elapsed_ns >= LONGEST_S * NS_PER_S) {
+		bucket->tokens = depth;
+		bucket->remainder = 0;
+	} else {
+		part = elapsed_ns % NS_PER_S;
+		bucket->tokens += rate * (elapsed_ns / NS_PER_S) + rate / NS_PER_S * part;
+		part = rate % NS_PER_S * part + bucket->remainder;
+		bucket->tokens += part / NS_PER_S;
+		bucket->remainder = part % NS_PER_S;
+	}
+	bucket->last_ns += elapsed_ns;
+	if (bucket->tokens >= depth) {
+		bucket->tokens = depth;
+		bucket->remainder = 0;
+	}
+	bucket->offered_bytes += wire;
+	bucket->offered_segments += segments;
+	if (wire <= bucket->tokens && (at_floor || wire <= ceiling - bucket->passed_bytes)) {
+		bucket->tokens -= wire;
+		bucket->passed_bytes += wire;
+		bucket->passed_segments += segments;
+		passes = 1;
+	} else {
+		bucket->dropped_bytes += wire;
+		bucket->dropped_segments += segments;
+	}
+	bpf_spin_unlock(&bucket->lock);
+	return passes;
+}
 
 // What the headers say.
 struct parsed {
@@ -410,6 +525,7 @@ static __always_inline void parse(struct __sk_buff *skb, struct lane *lane, stru
 // 2. A frame of a new bucket opens the bucket's slot with the totals as they stand before it.
 // 3. Totals of this CPU grow, and stand in the slot as the bucket's newest.
 // 4. Totals of the traffic class and of the peer node grow.
+// 5. What is more than an order allows is dropped.
 SEC("classifier")
 int weighbridge_meter(struct __sk_buff *skb)
 {
@@ -475,7 +591,7 @@ int weighbridge_meter(struct __sk_buff *skb)
 			by_peer->segments += segments;
 		}
 	}
-	return TC_ACT_UNSPEC;
+	return admit(parsed.traffic_class, wire, segments, now_ns) ? TC_ACT_UNSPEC : TC_ACT_SHOT;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

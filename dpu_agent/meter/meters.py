@@ -45,7 +45,6 @@ DESCRIPTION = SourceDescription(
     ),
 )
 _POSSIBLE_CPUS = Path("/sys/devices/system/cpu/possible")
-_PINS = "weighbridge"
 # Another try for a meter that could not be opened: a library that is installed, a file system that is mounted.
 RETRY_NS = 60_000_000_000
 _SETTLE_S = 0.005
@@ -173,7 +172,7 @@ class Meters:
             library=self._library,
             code=maps.image(),
             shape=shape,
-            folder=self._file_system / _PINS / port.name,
+            folder=self._file_system / maps.PINS / port.name,
             kernel_ns=self._kernel_ns,
             offset_ns=self._config.clock_offset_ns,
             last_sequence=last_sequence,

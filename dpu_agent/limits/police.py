@@ -1,0 +1,163 @@
+"""``police``: the limiter in the meter's own program, one exact token bucket a class at each port's ingress.
+
+The meter stands where nothing that the host sends can go around it, so its policer does too. Orders and buckets lie in
+the meter's pinned maps: they outlive the agent, a new program is loaded over them, and an interface that is made anew
+gets the same program with the same orders. What an order says (rate, depth, volume, end, floor) is enforced there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dpu_agent.limits.order import LimitClass, LimiterError, Order, Passed
+from dpu_agent.meter.errors import MeterUnavailableError
+from dpu_agent.meter.layout import ORDER, POLICED
+from dpu_agent.meter.libbpf import LibBpf
+from dpu_agent.meter.maps import BPF_FILE_SYSTEM, ORDERS, PINS, POLICED_MAP
+
+NONE = (1 << 64) - 1
+"""All ones: no ceiling, no end."""
+MAX_RATE_BYTES_PER_S = 1 << 40
+"""1.1 TB/s; the program's arithmetic is exact in 64 bits up to here."""
+MAX_DEPTH_BYTES = 1 << 50
+_REMEDY = "the meter of a port must run before its limiter; see `weighbridge agents status`"
+
+
+class Policer:
+    """The policers of an agent's ports; :class:`dpu_agent.limits.order.Limiter` by its shape."""
+
+    name = "police"
+
+    def __init__(
+        self,
+        ports: Sequence[str],
+        *,
+        bpf_file_system: Path = BPF_FILE_SYSTEM,
+        load_library: Callable[[], LibBpf] = LibBpf,
+    ) -> None:
+        """Open the maps of the meters, which must be there.
+
+        Raises:
+            LimiterError: a port has no meter, or the kernel refuses.
+        """
+        self._maps: dict[str, tuple[int, int]] = {}
+        self._passed: dict[tuple[str, LimitClass], int] = {}
+        try:
+            self._library = load_library()
+            for port in ports:
+                folder = bpf_file_system / PINS / port
+                self._maps[port] = (
+                    self._library.pinned(str(folder / ORDERS)),
+                    self._library.pinned(str(folder / POLICED_MAP)),
+                )
+        except (MeterUnavailableError, OSError) as error:
+            self.close()
+            raise LimiterError(f"{error}; {_REMEDY}") from error
+
+    def apply(self, orders: Sequence[Order]) -> None:
+        """Put ``orders`` in force, each as a whole.
+
+        Raises:
+            LimiterError: one is beyond the arithmetic or names no port of ours (then nothing was changed), or the
+                kernel refuses one.
+        """
+        packed = [(order, self._packed(order)) for order in orders]
+        try:
+            for order, value in packed:
+                self._library.update_locked(self._maps[order.port][0], _key(order.traffic_class), value)
+        except OSError as error:
+            raise LimiterError(f"an order cannot be put in force: {error}") from error
+
+    def read_back(self) -> tuple[Order, ...]:
+        """Return the orders in force; volumes are what is left of them.
+
+        Raises:
+            LimiterError: the kernel does not tell.
+        """
+        passed = {(each.port, each.traffic_class): each.passed_bytes for each in self.prove()}
+        found = []
+        for port, traffic_class, value in self._values(0, ORDER.size):
+            active, rate, depth, ceiling, until_ns, floor_rate, floor_depth = ORDER.unpack(value)
+            if active:
+                found.append(
+                    Order(
+                        port=port,
+                        traffic_class=traffic_class,
+                        rate_bytes_per_s=rate,
+                        depth_bytes=depth,
+                        volume_bytes=None if ceiling == NONE else max(0, ceiling - passed[port, traffic_class]),
+                        until_ns=None if until_ns == NONE else until_ns,
+                        floor_rate_bytes_per_s=floor_rate,
+                        floor_depth_bytes=floor_depth,
+                    )
+                )
+        return tuple(found)
+
+    def prove(self) -> tuple[Passed, ...]:
+        """Return what passed, each class's counters of one moment.
+
+        Raises:
+            LimiterError: the kernel does not tell.
+        """
+        found = []
+        for port, traffic_class, value in self._values(1, POLICED.size):
+            _, _, _, _, offered, passed, dropped, offered_segments, passed_segments, dropped_segments = POLICED.unpack(
+                value
+            )
+            self._passed[port, traffic_class] = passed
+            found.append(
+                Passed(
+                    port, traffic_class, offered, passed, dropped, offered_segments, passed_segments, dropped_segments
+                )
+            )
+        return tuple(found)
+
+    def close(self) -> None:
+        """Let go of the maps; the pins keep them, and the program goes on by them."""
+        for pair in self._maps.values():
+            for descriptor in pair:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        self._maps = {}
+
+    def _packed(self, order: Order) -> bytes:
+        if order.port not in self._maps:
+            raise LimiterError(f"there is no limiter at {order.port!r}")
+        rates = order.rate_bytes_per_s, order.floor_rate_bytes_per_s
+        depths = order.depth_bytes, order.floor_depth_bytes
+        if not 0 <= min(rates) <= max(rates) <= MAX_RATE_BYTES_PER_S or max(depths) > MAX_DEPTH_BYTES:
+            raise LimiterError(
+                f"{order.port}: {max(rates)} B/s with a depth of {max(depths)} B is beyond what the policer counts "
+                f"with: {MAX_RATE_BYTES_PER_S} B/s, {MAX_DEPTH_BYTES} B"
+            )
+        ceiling = NONE
+        if order.volume_bytes is not None:
+            if (order.port, order.traffic_class) not in self._passed:
+                self.prove()
+            ceiling = min(NONE - 1, self._passed[order.port, order.traffic_class] + order.volume_bytes)
+        return ORDER.pack(
+            1,
+            order.rate_bytes_per_s,
+            order.depth_bytes,
+            ceiling,
+            NONE if order.until_ns is None else order.until_ns,
+            order.floor_rate_bytes_per_s,
+            order.floor_depth_bytes,
+        )
+
+    def _values(self, which: int, size: int) -> list[tuple[str, LimitClass, bytes]]:
+        try:
+            return [
+                (port, each, self._library.look_up_locked(pair[which], _key(each), size))
+                for port, pair in self._maps.items()
+                for each in LimitClass
+            ]
+        except OSError as error:
+            raise LimiterError(f"the policers cannot be read: {error}") from error
+
+
+def _key(traffic_class: LimitClass) -> bytes:
+    return int(traffic_class).to_bytes(4, "little")
