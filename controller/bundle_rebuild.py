@@ -13,7 +13,7 @@ from controller.evidence.leaf import Leaf
 from controller.evidence.refusal import VerificationError
 from controller.evidence.tree import CompactRange, leaf_hash
 from controller.journal import Journal, Kind, NewEntry
-from controller.journal_prune import append_pruned, carry_out
+from controller.journal_prune import append_pruned, carry_out, wrongly_dropped
 
 _CHUNK_ENTRIES = 500
 
@@ -76,6 +76,8 @@ def _check_dropped(journal: Journal, last_dropped: int, report: Report) -> None:
         raise VerificationError(
             f"the body of entry {last_dropped} is missing, and no entry decides that it was dropped"
         )
+    if wrongly_dropped(journal, stop):
+        raise VerificationError(f"the body of entry {wrongly_dropped(journal, stop)[0]} is missing, and was not to go")
     if report.period.from_ns < before_ns:
         raise VerificationError("the report's period begins before the time whose evidence was dropped")
 

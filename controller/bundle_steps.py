@@ -207,12 +207,12 @@ def _check_full(file: BinaryIO, policy: Policy, head: Head, report: Report, say:
 
 def _check_frames(journal: Journal, policy: Policy) -> tuple[int, int]:
     for entry in journal.entries(kinds=[Kind.ENROLMENT]) if policy.agents is not None else ():
-        expected = (policy.agents or {}).get(entry.source)
+        expected = [key.hex() for key in (policy.agents or {}).get(entry.source, ())]
         try:
             enrolled = json.loads(entry.body)["public_key"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise VerificationError(f"the enrolment in entry {entry.leaf} cannot be read") from error
-        if expected is None or enrolled != expected.hex():
+        if enrolled not in expected:
             raise VerificationError(f"entry {entry.leaf} enrols {entry.source} with a key that is not the policy's")
     found = fsck(journal)
     if found.faults:

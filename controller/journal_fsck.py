@@ -6,8 +6,8 @@ Rules:
    format, and nothing is lost in the write-ahead log.
 2. Leaf numbers are consecutive from 0.
 3. The digests of every entry check (:mod:`controller.journal_entry`).
-4. A frame stands under its own agent's name and number, and its signature is of the key that was enrolled for that
-   agent when it was recorded.
+4. A frame stands under its own agent's name and number (:mod:`controller.framenumbers`), and its signature is of the
+   key that was enrolled for that agent when it was recorded.
 5. The tree over the entries has the root of every checkpoint; checkpoints are signed by the site's log, and every tile
    (:mod:`controller.journal_log`) is the root of its leaves.
 6. A frame carries the SHA-256 of the one before it. Numbers that are missing are a *hole*: declared, if the agent
@@ -25,10 +25,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controller.errors import EvidenceError
 from controller.evidence.note import NoteKey
+from controller.framenumbers import base_of
 from controller.journal import Entry, Journal, Kind
 from controller.journal_entry import Pruned
 from controller.journal_file import file_faults
@@ -74,9 +75,10 @@ class Fsck:
 
 @dataclass(slots=True)
 class _Chain:
-    """What is known of one agent while its frames go by."""
+    """What is known of one agent while the frames of one key go by; ``base`` is what the journal adds to numbers."""
 
     agent: str
+    base: int = 0
     frames: int = 0
     last_sequence: int = 0
     last_sha256: bytes | None = b""
@@ -91,10 +93,24 @@ def fsck(journal: Journal, log: NoteKey | None = None) -> Fsck:
         journal: what to check.
         log: who must have signed its checkpoints; without it, their signatures are reported as unchecked.
     """
-    faults = [Fault(None, text) for text in file_faults(journal)]
-    faults += [Fault(None, f"{journal.path}: SQLite says: {text}") for text in integrity(journal)]
+    damage = [Fault(None, text) for text in file_faults(journal)]
+    damage += [Fault(None, f"{journal.path}: SQLite says: {text}") for text in integrity(journal)]
+    try:
+        found = _check_entries(journal, log)
+    except Exception as error:
+        # In a file that is damaged as a file, any column of any row can hold anything at all.
+        if not damage:
+            raise
+        text = f"{journal.path}: the entries cannot be gone through to their end ({type(error).__name__}: {error})"
+        return Fsck(0, 0, 0, (*damage, Fault(None, text)), ())
+    return replace(found, faults=(*damage, *found.faults))
+
+
+def _check_entries(journal: Journal, log: NoteKey | None) -> Fsck:
+    faults: list[Fault] = []
     keys: dict[str, bytes] = {}
     chains: dict[str, _Chain] = {}
+    ended: list[_Chain] = []
     entries, expected, pruned = 0, 0, 0
     decisions = Decisions(journal)
     tree = TreeCheck(journal, log)
@@ -114,29 +130,33 @@ def fsck(journal: Journal, log: NoteKey | None = None) -> Fsck:
             decisions.add(entry)
         elif entry.kind is Kind.ENROLMENT:
             faults += _enrol(entry, keys)
+            faults += _begin_anew(entry, chains, ended)
         elif entry.kind is Kind.FRAME:
             chain = chains.setdefault(entry.source, _Chain(entry.source))
             faults += _check_frame(entry, keys.get(entry.source), chain)
-    holes = [hole for chain in chains.values() for hole in _holes(chain)]
+    agents = len(chains)
+    ended += chains.values()
+    holes = [hole for chain in ended for hole in _holes(chain)]
     faults += [
         Fault(None, f"frames {hole.first} to {hole.last} of {hole.agent} are missing and were not declared lost")
         for hole in holes
         if not hole.declared
     ]
     faults += [Fault(None, text) for text in (*tree.faults(), *decisions.faults())]
-    frames = sum(chain.frames for chain in chains.values())
+    frames = sum(chain.frames for chain in ended)
     unchecked = []
     if log is None and tree.checkpoints:
         unchecked.append(
             f"the signatures of {tree.checkpoints} checkpoints: there is no key of the log to check them by"
         )
-    return Fsck(entries, frames, len(chains), tuple(faults), tuple(holes), tree.checkpoints, pruned, tuple(unchecked))
+    return Fsck(entries, frames, agents, tuple(faults), tuple(holes), tree.checkpoints, pruned, tuple(unchecked))
 
 
 def _pass_pruned(entry: Pruned, chain: _Chain) -> None:
     """Go on after a frame of which only the number is left; what the next one must carry is not known any more."""
-    if entry.sequence is not None and entry.sequence > chain.last_sequence:
-        chain.last_sequence, chain.last_sha256 = entry.sequence, None
+    number = (entry.sequence or 0) - chain.base
+    if number > chain.last_sequence:
+        chain.last_sequence, chain.last_sha256 = number, None
 
 
 def _enrol(entry: Entry, keys: dict[str, bytes]) -> Iterator[Fault]:
@@ -152,6 +172,23 @@ def _enrol(entry: Entry, keys: dict[str, bytes]) -> Iterator[Fault]:
     keys[entry.source] = key
 
 
+def _begin_anew(entry: Entry, chains: dict[str, _Chain], ended: list[_Chain]) -> Iterator[Fault]:
+    """A key that was replaced: its chain has ended, and the new key's begins."""
+    try:
+        base = base_of(entry)
+    except EvidenceError as error:
+        yield Fault(entry.leaf, str(error))
+        return
+    if base is None:
+        return
+    old = chains.pop(entry.source, None)
+    if old is not None:
+        ended.append(old)
+        if base < old.base + old.last_sequence:
+            yield Fault(entry.leaf, f"leaf {entry.leaf} gives {entry.source} numbers that its frames have already")
+    chains[entry.source] = _Chain(entry.source, base)
+
+
 def _check_frame(entry: Entry, key: bytes | None, chain: _Chain) -> Iterator[Fault]:
     where = f"frame {entry.sequence} of {entry.source} in leaf {entry.leaf}"
     chain.frames += 1
@@ -160,7 +197,7 @@ def _check_frame(entry: Entry, key: bytes | None, chain: _Chain) -> Iterator[Fau
     except WireError as error:
         yield Fault(entry.leaf, f"{where} cannot be read: {error}")
         return
-    if (frame.agent, frame.sequence) != (entry.source, entry.sequence):
+    if (frame.agent, chain.base + frame.sequence) != (entry.source, entry.sequence):
         yield Fault(entry.leaf, f"{where} is frame {frame.sequence} of {frame.agent}")
         return
     if key is None:

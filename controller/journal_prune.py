@@ -17,6 +17,7 @@ Rules (docs/adr/0096):
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -194,6 +195,15 @@ def read_decision(entry: Entry) -> tuple[int, int]:
     return before_ns, stop
 
 
+def wrongly_dropped(journal: Journal, stop: int) -> list[int]:
+    """Return the leaves whose bodies are gone though no decision takes them: the last of each kind and source stays."""
+    query = (
+        f"SELECT leaf FROM entry WHERE kind IN {PRUNABLE} AND leaf < ? AND length(body) = 0 AND body_sha256 <> ? "  # noqa: S608
+        "AND leaf IN (SELECT max(leaf) FROM entry WHERE leaf < ? GROUP BY kind, source) ORDER BY leaf"
+    )
+    return [row[0] for row in journal.rows(query, stop, hashlib.sha256(b"").digest(), stop)]
+
+
 class Decisions:
     """Holds what is kept about dropped bodies against the decisions that go by."""
 
@@ -216,6 +226,8 @@ class Decisions:
             for stop, before_ns, leaf in self._journal.rows("SELECT stop, before_ns, decision FROM prune"):
                 if self._decided.get(leaf) != (before_ns, stop):
                     yield f"{self._journal.path}: bodies before leaf {stop} may go, and leaf {leaf} does not say so"
+            for leaf in wrongly_dropped(self._journal, self._journal.pruned()[0]):
+                yield f"{self._journal.path}: the body of leaf {leaf}, the last of its kind, was not to be dropped"
 
 
 def append_pruned(journal: Journal, without: Sequence[Leaf]) -> None:

@@ -148,7 +148,7 @@ _WORDS: tuple[tuple[tuple[str, ...], type[WeighbridgeError], str], ...] = (
         "is not a journal (nor any SQLite file). Name the journal that `weighbridge init` made.",
     ),
     (
-        ("malformed", "corrupt"),
+        ("malformed", "corrupt", "Could not decode", "unsupported file format"),
         EvidenceError,
         "is damaged. Keep a copy of it as it is, and run `weighbridge journal fsck` to learn what can still be read.",
     ),

@@ -67,6 +67,11 @@ def _entry_or_damage(journal: Journal, row: tuple[Any, ...], pruned_stop: int) -
         return read_row(journal.path, row, pruned_stop=pruned_stop)
     except EvidenceError as error:
         return error
+    except (TypeError, ValueError) as error:
+        # A damaged page can give a column another type than the table allows.
+        damage = EvidenceError(f"{journal.path}: leaf {row[0]} is not a journal's row: the file is damaged there")
+        damage.__cause__ = error
+        return damage
 
 
 def integrity(journal: Journal) -> list[str]:

@@ -39,6 +39,10 @@ class TreeCheck:
             self._broken_at = self._tree.size
             return
         rows = self._journal.rows(f"SELECT {', '.join(Row._fields)} FROM entry WHERE leaf = ?", leaf)  # noqa: S608
+        if not rows:  # a damaged file can show a row in one query and not in the next
+            self._broken_at = self._tree.size
+            self._faults.append(f"{self._journal.path}: leaf {leaf} cannot be found by its number")
+            return
         hashed = leaf_hash(Row(*rows[0]).leaf_data())
         self._tree.append(hashed)
         self._add_to_tiles(0, leaf, hashed)

@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """``add-checkpoint``."""
-        length = self.headers.get("content-length", "")
+        length = "" if "transfer-encoding" in self.headers else self.headers.get("content-length", "")
         if not (length.isascii() and length.isdigit()) or len(length) > 9 or int(length) > MAX_REQUEST_BYTES:
             # What was not read would be taken for the next request.
             self.close_connection = True
@@ -102,6 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The last checkpoint of one log."""
+        # A body that came with it is not read, and must not be taken for the next request.
+        self.close_connection = True
         wanted = self.path.strip("/").split("/")
         try:
             names = {hashlib.sha256(name.encode()).hexdigest(): name for name in self._witness.logs()}

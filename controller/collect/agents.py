@@ -24,6 +24,7 @@ from controller.collect.recorder import Recorder
 from controller.collect.session import Session
 from controller.credentials import Credential
 from controller.errors import EvidenceError
+from controller.framenumbers import numbering
 from controller.journal import Journal, Kind
 from controller.site import Dpu
 from protos.signing import SignatureRejected, fingerprint, load_public_key
@@ -139,9 +140,12 @@ class AgentCollector:
             ) from error
 
     def _chain(self, enrolled: bytes) -> FrameChain:
-        last = self._journal.last(Kind.FRAME, self._dpu.name)
+        numbers = numbering(self._journal, self._dpu.name)
+        entry = self._journal.last(Kind.FRAME, self._dpu.name)
+        # What came before the key was replaced is another chain.
+        last = None if entry is None or (entry.sequence or 0) <= numbers.base else entry.body
         try:
-            return FrameChain(self._dpu.name, load_public_key(enrolled), last=None if last is None else last.body)
+            return FrameChain(self._dpu.name, load_public_key(enrolled), last=last, base=numbers.base)
         except SignatureRejected as error:
             text = f"the key that agent {self._dpu.name} was enrolled with cannot be used: {error}; deploy it again"
             raise LookFailed(Look.CONNECT, Reason.OTHER_KEY, text) from error
@@ -160,5 +164,5 @@ class AgentCollector:
                 Reason.OTHER_KEY,
                 f"{self._who} signs with the key {fingerprint(description.frame_public_key)[:16]}, enrolled is "
                 f"{fingerprint(enrolled)[:16]}: its state was lost or it is another machine. Its frames are not taken; "
-                "if the DPU was replaced, deploy the new one under a new name",
+                "if the DPU was replaced, or its state lost, deploy it with --replace-key",
             )

@@ -34,7 +34,8 @@ class ReceivedFrame:
     Attributes:
         raw: the exact bytes of the SignedFrame as received.
         received_ns: when it was received, on the timeline.
-        sequence: its number.
+        sequence: its own number.
+        number: the journal's number for it (:mod:`controller.framenumbers`).
         missing: first and last number passed over before it, or None.
         repeated: its number was there before.
     """
@@ -42,6 +43,7 @@ class ReceivedFrame:
     raw: bytes
     received_ns: int
     sequence: int
+    number: int
     missing: tuple[int, int] | None
     repeated: bool
 
@@ -49,13 +51,15 @@ class ReceivedFrame:
 class FrameChain:
     """One agent's chain, from the last frame that the controller holds."""
 
-    def __init__(self, agent: str, public_key: Ed25519PublicKey, *, last: bytes | None) -> None:
-        """Continue after ``last``, the SignedFrame bytes of the newest journaled frame; None at the beginning.
+    def __init__(self, agent: str, public_key: Ed25519PublicKey, *, last: bytes | None, base: int = 0) -> None:
+        """Continue after ``last``, the SignedFrame bytes of this key's newest journaled frame; None at the beginning.
+
+        ``base`` is what the journal adds to the frames' own numbers.
 
         Raises:
             WireError: ``last`` is not a frame.
         """
-        self._agent, self._key = agent, public_key
+        self._agent, self._key, self._base = agent, public_key, base
         self.last_sequence = 0
         self._last_sha256 = b""
         if last is not None:
@@ -97,7 +101,8 @@ class FrameChain:
                 evidence=raw,
             )
         if frame.sequence <= self.last_sequence:
-            return ReceivedFrame(raw, received_ns, frame.sequence, missing=None, repeated=True)
+            number = self._base + frame.sequence
+            return ReceivedFrame(raw, received_ns, frame.sequence, number, missing=None, repeated=True)
         expected = self.last_sequence + 1
         if frame.sequence == expected and frame.previous_sha256 != self._last_sha256:
             raise LookFailed(
@@ -110,7 +115,8 @@ class FrameChain:
             )
         self._hold(signed, frame)
         missing = (expected, frame.sequence - 1) if frame.sequence > expected else None
-        return ReceivedFrame(raw, received_ns, frame.sequence, missing=missing, repeated=False)
+        number = self._base + frame.sequence
+        return ReceivedFrame(raw, received_ns, frame.sequence, number, missing=missing, repeated=False)
 
     def _hold(self, signed: frame_pb2.SignedFrame, frame: frame_pb2.Frame) -> None:
         self.last_sequence = frame.sequence

@@ -117,11 +117,11 @@ class Session:
                     recorded_ns=frame.received_ns,
                     body=frame.raw,
                     meta={"received_ns": str(frame.received_ns)},
-                    sequence=frame.sequence,
+                    sequence=frame.number,
                 )
             )
         try:
             await self._recorder.keep(*entries)
         except ConflictingEntryError as error:
-            evidence = next((frame.raw for frame in frames if frame.sequence == error.sequence), None)
+            evidence = next((frame.raw for frame in frames if frame.number == error.sequence), None)
             raise LookFailed(Look.FRAMES, Reason.CONFLICT, str(error), evidence=evidence) from error

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from controller.collect.attempts import Look, LookFailed, Reason, attempt_entry
 from controller.errors import EvidenceError
-from controller.journal import ConflictingEntryError, Journal, Kind, NewEntry
+from controller.framenumbers import NUMBERS_FROM, next_base
+from controller.journal import ConflictingEntryError, Journal, JsonValue, Kind, NewEntry
 from protos.signing import SignatureRejected, fingerprint, load_public_key
 
 # Other controllers may enrol the same agent at the same moment; each round one of them comes through.
@@ -89,7 +90,10 @@ def enrol(journal: Journal, now_ns: Callable[[], int], shown: Enrolment, *, repl
         other_key = pinned is not None and pinned.public_key != shown.public_key
         if pinned is not None and other_key and not replace_key:
             _refuse(journal, now_ns, began_ns, pinned, shown)
-        meta = {"replaces": pinned.public_key.hex()} if pinned is not None and other_key else {}
+        meta: dict[str, JsonValue] = {}
+        if pinned is not None and other_key:
+            # Its frames begin at 1 again: they get numbers of their own.
+            meta = {"replaces": pinned.public_key.hex(), NUMBERS_FROM: str(next_base(journal, shown.agent))}
         entry = NewEntry(Kind.ENROLMENT, shown.agent, now_ns(), shown.body(), meta, sequence)
         try:
             journal.append(entry)

@@ -16,7 +16,7 @@
     keys = ["prover.example/witness+0a1b2c3d+BN..."]
 
     [agents]                # optional: the frame keys that may speak for the agents; else those that the log enrolled
-    node1-dpu0 = "hex of 32 bytes"
+    node1-dpu0 = "hex of 32 bytes"                 # or a list, where a key was replaced
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Policy:
     threshold: int
     witnesses: tuple[NoteKey, ...]
     quorum: int
-    agents: Mapping[str, bytes] | None
+    agents: Mapping[str, tuple[bytes, ...]] | None
 
 
 def policy_of(values: Mapping[str, object]) -> Policy:
@@ -120,11 +120,14 @@ def _raw_key(value: object, what: str) -> bytes:
     return raw
 
 
-def _agents(table: object) -> Mapping[str, bytes]:
+def _agents(table: object) -> Mapping[str, tuple[bytes, ...]]:
     if not isinstance(table, Mapping):
         raise VerificationError("[agents] of the policy is not a table")
-    agents = {str(name): _raw_key(key, f"agents.{name}") for name, key in table.items()}
-    _once(list(agents.values()), "agents")
+    agents = {
+        str(name): tuple(_raw_key(key, f"agents.{name}") for key in (keys if isinstance(keys, list) else [keys]))
+        for name, keys in table.items()
+    }
+    _once([key for keys in agents.values() for key in keys], "agents")
     return agents
 
 

@@ -97,7 +97,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         full = report(journal, keys, folder / "full", extent=Extent.FULL)
         summary = report(journal, keys, folder / "summary", extent=Extent.SUMMARY)
         other = report(journal, keys, folder / "other", extent=Extent.FULL, period=Period(NOW - 90 * SECOND, NOW))
-    policy = Policy(keys.log.public, (keys.report_public,), 1, (WITNESS,), 1, {"node1-dpu0": AGENT})
+    policy = Policy(keys.log.public, (keys.report_public,), 1, (WITNESS,), 1, {"node1-dpu0": (AGENT,)})
     return Made(folder, keys, policy, full, summary, other)
 
 
@@ -213,7 +213,7 @@ def test_the_matrix_entries(
 
 def test_the_matrix_frames_and_recomputation(made: Made, tmp_path: Path) -> None:
     with pytest.raises(StepError) as caught:
-        check(made.full, replace(made.policy, agents={"node1-dpu0": made.keys.report_public}))
+        check(made.full, replace(made.policy, agents={"node1-dpu0": (made.keys.report_public,)}))
     assert caught.value.step is Step.FRAMES
     for lie, step in (("frame", Step.FRAMES), ("result", Step.RECOMPUTED)):
         with Journal.open(made.folder / "journal.db", read_only=True) as journal:

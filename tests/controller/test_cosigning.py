@@ -183,6 +183,7 @@ def test_the_server_bounds_what_it_reads(journal: Journal, keys: SiteKeys, witne
         assert ask("POST", "/elsewhere", good)[0] == 404
         assert ask("POST", "/add-checkpoint", b"", **{"Content-Length": str(MAX_REQUEST_BYTES + 1)})[0] == 413
         assert ask("POST", "/add-checkpoint", b"", **{"Content-Length": "-1"})[0] == 413
+        assert ask("POST", "/add-checkpoint", good, **{"Transfer-Encoding": "chunked"})[0] == 413
         assert ask("POST", "/some/prefix/add-checkpoint", good)[0] == 200
         status, kept = ask("GET", f"/{next((witness.folder / 'logs').iterdir()).name}/checkpoint")
         assert (status, kept) == (200, (next((witness.folder / "logs").iterdir()) / "checkpoint").read_bytes())

@@ -185,8 +185,12 @@ def test_nothing_else_can_be_changed_by_mistake(site: Site, statement: str) -> N
 def test_fsck_names_bodies_that_nobody_decided_to_drop(site: Site) -> None:
     with site.journal.writing() as connection:
         connection.execute("INSERT INTO prune VALUES (4, 1, 100)")
+        connection.execute("UPDATE entry SET body = x'' WHERE leaf = 2")
+    path = site.journal.path
+    assert site.faults() == [f"{path}: bodies before leaf 4 may go, and leaf 100 does not say so"]
+    with site.journal.writing() as connection:
         connection.execute("UPDATE entry SET body = x'' WHERE leaf = 3")
-    assert site.faults() == [f"{site.journal.path}: bodies before leaf 4 may go, and leaf 100 does not say so"]
+    assert f"{path}: the body of leaf 3, the last of its kind, was not to be dropped" in site.faults()
 
 
 # ---------------------------------------------------------------- bundles of a pruned journal
@@ -215,8 +219,9 @@ def test_a_bundle_cannot_leave_a_body_out(bundle: tuple[bytes, Policy], tmp_path
     file = io.BytesIO(raw)
     head, entries = read_head(file), list(read_entries(file))
     numbers = [n for n, (_, body) in enumerate(entries) if body is not None]
-    # What measures (dropped after the cut), and what decides (never dropped).
-    for victim in (numbers[-3], numbers[-1], 0):
+    # The last before the cut, what measures after it, and what decides.
+    assert numbers[0] == 0
+    for victim in (numbers[1], numbers[-3], numbers[-1], 0):
         spoilt = [(leaf, None if n == victim else body) for n, (leaf, body) in enumerate(entries)]
         write_bundle(tmp_path / "spoilt", head, spoilt)
         with pytest.raises(StepError) as caught:

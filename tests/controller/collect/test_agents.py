@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -19,7 +20,10 @@ from controller.collect.agents import AgentCollector
 from controller.collect.attempts import Look, Reason
 from controller.collect.channel import failure_of
 from controller.credentials import Credential
+from controller.deploy.enrolment import Enrolment, enrol
+from controller.framenumbers import GAP
 from controller.journal import Kind
+from controller.journal_fsck import fsck
 from controller.pki import Identity, Role
 from protos.v1 import frame_pb2
 
@@ -191,6 +195,25 @@ def test_another_key_than_the_enrolled_one_is_refused(surroundings: Surroundings
     asyncio.run(_collect(surroundings, agent, lambda: len(surroundings.attempts()) >= 1))
     assert surroundings.frames() == []
     assert _reasons(surroundings) == {Reason.OTHER_KEY.value}
+
+
+def test_an_agent_whose_key_was_replaced_begins_again(surroundings: Surroundings, agent: AgentDouble) -> None:
+    surroundings.enrol(agent)
+    agent.make_frames(5)
+    asyncio.run(_collect(surroundings, agent, lambda: len(surroundings.frames()) == 5))
+    # Another DPU under the old name: a key of its own, and frames from 1.
+    agent.key = Ed25519PrivateKey.generate()
+    agent.frames, agent.acknowledged, agent._last_sha256 = [], 0, b""
+    agent.make_frames(3)
+    shown = Enrolment(agent.name, agent.public_key, "", "0")
+    assert enrol(surroundings.journal, time.time_ns, shown, replace_key=True)
+    asyncio.run(_collect(surroundings, agent, lambda: len(surroundings.frames()) == 8))
+    agent.make_frames(2)
+    asyncio.run(_collect(surroundings, agent, lambda: len(surroundings.frames()) == 10))
+    numbers = [entry.sequence for entry in surroundings.journal.entries(kinds=[Kind.FRAME])]
+    assert numbers == [1, 2, 3, 4, 5, *(5 + GAP + own for own in (1, 2, 3, 4, 5))]
+    found = fsck(surroundings.journal)
+    assert (found.faults, found.frames, found.holes) == ((), 10, ())
 
 
 def test_a_frame_signed_with_another_key_is_refused_and_those_before_it_kept(

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from controller.collect.attempts import Attempt
 from controller.deploy.enrolment import Enrolment, enrol, enrolled
 from controller.errors import EvidenceError
+from controller.framenumbers import GAP
 from controller.journal import Journal, Kind, NewEntry
 
 CLOCK = itertools.count(1_000)
@@ -77,7 +78,7 @@ def test_another_key_is_refused_and_the_attempt_kept(journal: Journal, shown: En
     assert enrolled(journal, "a") == other
     last = journal.last(Kind.ENROLMENT, "a")
     assert last is not None
-    assert last.meta == {"replaces": shown.public_key.hex()}
+    assert last.meta == {"replaces": shown.public_key.hex(), "numbers_from": str(GAP)}
 
 
 def test_replace_key_replaces_nothing_where_there_is_nothing_to_replace(journal: Journal, shown: Enrolment) -> None:

@@ -41,7 +41,9 @@ def test_a_policy_is_read() -> None:
     assert policy.log.name == "weighbridge/demo"
     assert policy.witnesses == tuple(WITNESSES)
     assert (policy.threshold, policy.quorum, policy.report_keys) == (1, 1, (PUBLIC[3],))
-    assert policy.agents == {"node1-dpu0": PUBLIC[4]}
+    assert policy.agents == {"node1-dpu0": (PUBLIC[4],)}
+    several = [PUBLIC[4].hex(), PUBLIC[2].hex()]
+    assert policy_of(bent("agents.node1-dpu0", several)).agents == {"node1-dpu0": (PUBLIC[4], PUBLIC[2])}
     assert policy_of(bent("agents", ...)).agents is None
 
 
@@ -80,6 +82,7 @@ def test_policies_that_are_none(path: str, value: Any) -> None:
         ("witnesses.keys", [WITNESSES[0].encode(), NoteKey("w1", KeyKind.WITNESS, PUBLIC[2]).encode()]),
         ("witnesses.keys", [NoteKey("the-log-itself", KeyKind.WITNESS, PUBLIC[0]).encode()]),
         ("agents", {"a": PUBLIC[4].hex(), "b": PUBLIC[4].hex()}),
+        ("agents", {"a": [PUBLIC[4].hex()] * 2}),
     ],
 )
 def test_one_key_was_listed_twice(path: str, value: Any) -> None:
