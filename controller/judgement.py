@@ -15,10 +15,11 @@ from typing import Protocol
 from controller.crosscheck.check import crosscheck
 from controller.crosscheck.json_form import to_json
 from controller.crosscheck.model import CrossCheck, Period, SiteEvidence, Verdict
+from controller.crosscheck.seam import Seam, common_limits, joined, judge_seam
 from controller.errors import OperatorError
 from controller.journal import Journal, Kind
 from controller.observations import end_of_evidence_ns, evidence, inventories
-from controller.site import Site, loads
+from controller.site import Link, Site, loads
 from protos.units import format_duration
 
 EXIT_CODES = {Verdict.COMPLIANT: 0, Verdict.VIOLATION: 1, Verdict.INCONCLUSIVE: 3}
@@ -50,7 +51,7 @@ def judge_period(journal: Journal, period: Period) -> tuple[Part, ...]:
     """Cross-check ``period`` from what ``journal`` holds.
 
     1. Find the site files in force over the period.
-    2. For each, put its evidence together and cross-check it.
+    2. For each, put its evidence together and cross-check it; windows across a change belong to the part after it.
 
     Raises:
         OperatorError: no site file was ever journaled; or what was recorded then was dropped.
@@ -68,12 +69,36 @@ def judge_period(journal: Journal, period: Period) -> tuple[Part, ...]:
             f"{journal.path} holds no site file that was in force then. "
             "Make journals with `weighbridge init`, which journals the site file."
         )
-    parts = []
+    parts: list[Part] = []
     for inventory in found:
         site = loads(inventory.content, f"{journal.path}, leaf {inventory.leaf}")
         gathered = evidence(journal, site, Period(inventory.from_ns, inventory.to_ns))
-        parts.append(Part(site, gathered, crosscheck(gathered)))
+        result = crosscheck(gathered)
+        if parts:
+            result = joined(result, _seams(journal, period, (parts[-1].site, site), inventory.from_ns))
+        parts.append(Part(site, gathered, result))
     return tuple(parts)
+
+
+def _seams(journal: Journal, period: Period, sites: tuple[Site, Site], at_ns: int) -> list[Seam]:
+    """Judge the windows across a change of the site file, as far as the longest of them reaches on both sides."""
+    before, after = sites
+    limits = common_limits(before.limits, after.limits)
+    if not limits:
+        return []
+    reach = max(limit.window_ns for limit in limits)
+    around = Period(max(period.from_ns, at_ns - reach), min(period.to_ns, at_ns + reach))
+    cables = [_cables(site) for site in sites]
+    same = {node: cables[0].get(node) == links for node, links in cables[1].items()}
+    return judge_seam(evidence(journal, after, around), limits, at_ns, same)
+
+
+def _cables(site: Site) -> dict[str, list[Link]]:
+    """Return the links of each node, all that says whose counters they are."""
+    found: dict[str, list[Link]] = {}
+    for link in site.links:
+        found.setdefault(link.node, []).append(link)
+    return found
 
 
 def worst(parts: Sequence[Judged]) -> Verdict:

@@ -73,11 +73,11 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
     period = evidence.period
     checked: dict[int, CheckedLink] = {}
     found: list[Finding] = []
-    for indices in _by_node(evidence.links):
+    for indices in grouped(evidence.links):
         cases = [Case.of(evidence.links[index], evidence.assumptions, period) for index in indices]
-        starts = [start for start in (_evidence_from(case) for case in cases) if start is not None]
+        starts = [start for start in (evidence_from(case) for case in cases) if start is not None]
         limits = tuple(
-            judge_limit(limit, _under(limit, cases), max(starts, default=period.from_ns)) for limit in _limits_of(cases)
+            judge_limit(limit, under(limit, cases), max(starts, default=period.from_ns)) for limit in _limits_of(cases)
         )
         found += limit_findings(cases, limits)
         for index, case in zip(indices, cases, strict=True):
@@ -123,7 +123,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
     )
 
 
-def _by_node(links: Sequence[LinkEvidence]) -> list[list[int]]:
+def grouped(links: Sequence[LinkEvidence]) -> list[list[int]]:
     """Return the indices of the links of each node and direction."""
     groups: dict[tuple[str, Direction], list[int]] = {}
     for index, link in enumerate(links):
@@ -135,7 +135,7 @@ def _limits_of(cases: Sequence[Case]) -> list[Limit]:
     return list(dict.fromkeys(limit for case in cases for limit in case.evidence.limits))
 
 
-def _under(limit: Limit, cases: Sequence[Case]) -> list[Case]:
+def under(limit: Limit, cases: Sequence[Case]) -> list[Case]:
     """Return what a limit sums: a bond stands for its cables, which have no limit of their own."""
     return [case for case in cases if limit in case.evidence.limits]
 
@@ -185,7 +185,7 @@ def check_link(case: Case, limits: tuple[LimitResult, ...], *, inventory_checked
         accusations=tuple(accusations(case, laws)),
         gaps=tuple(unseen(case, looked)),
         resets=tuple(reset_findings(case)),
-        evidence_from_ns=_evidence_from(case),
+        evidence_from_ns=evidence_from(case),
     )
 
 
@@ -207,7 +207,7 @@ def _covered_by_all(looked: Mapping[Observer, Stretches], tracks: Mapping[Observ
     return both
 
 
-def _evidence_from(case: Case) -> int | None:
+def evidence_from(case: Case) -> int | None:
     """Return from when on all off-host observers have evidence; None if one of them never has."""
     firsts = [one.counted.first_latest for observer, one in case.seen.items() if observer in OFF_HOST]
     if not firsts or None in firsts:

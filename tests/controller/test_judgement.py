@@ -76,6 +76,31 @@ def test_each_part_is_judged_by_the_site_file_in_force_then(journal: Journal, si
     assert before.site.limits[0].bytes == 10_000_000
 
 
+def test_windows_across_a_change_are_judged_in_the_part_after_it(journal: Journal, site: Site) -> None:
+    cut = site.content.replace(b"poll_interval: 1s", b"poll_interval: 2s")
+    assert cut != site.content
+    journal.append(NewEntry(Kind.SITE, "demo", NOW - 60 * SECOND, cut))
+    before, after = judge_period(journal, Period(NOW - 120 * SECOND, NOW))
+
+    def across(part: Part) -> list[str]:
+        return [text for link in part.result.links for text in link.undecided if "across the change" in text]
+
+    assert across(before) == []
+    assert len(across(after)) == len(after.result.links)
+    assert all("trust domains gave evidence" in text for text in across(after))
+
+
+def test_a_node_on_another_port_cannot_be_tested_across_the_change(journal: Journal, site: Site) -> None:
+    port = site.links[0].port.encode()
+    moved = site.content.replace(b"port: " + port, b"port: eth77", 1)
+    assert moved != site.content
+    journal.append(NewEntry(Kind.SITE, "demo", NOW - 60 * SECOND, moved))
+    _, after = judge_period(journal, Period(NOW - 120 * SECOND, NOW))
+    told = {link.node: link.undecided[-1] for link in after.result.links}
+    assert "are not the same before and after it" in told[site.links[0].node]
+    assert "are not the same before and after it" not in told[site.links[1].node]
+
+
 def test_a_site_file_on_disk_that_is_not_in_force_is_named(journal: Journal, site: Site) -> None:
     assert differs(site, journal) is None
     edited = replace(site, content=site.content + b"\n")
