@@ -129,7 +129,7 @@ class AgentSettingsSection(Section):
     spool_age: PositiveDuration | None = Field(
         default=None, description="how long a frame not yet fetched is kept at least", examples=["72h"]
     )
-    limiter: Literal["none", "police", "shape"] = Field(
+    limiter: Literal["none", "police"] = Field(
         default="none",
         description="how it enforces leases; with anything but `none`, what no lease allows does not pass",
         examples=["police"],

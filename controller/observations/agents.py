@@ -17,6 +17,7 @@ from controller.errors import EvidenceError
 from controller.journal import Entry, Journal, Kind
 from controller.observations.around import entries_from_before
 from controller.observations.series import Note, Series, summed
+from protos.leasewire import DIRECTION
 from protos.reading import Direction, Observer
 from protos.v1 import frame_pb2
 from protos.wire import PortReading, WireError, parse_signed_frame, port_reading
@@ -44,10 +45,15 @@ class PortGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One frame: which boot, its ports, its clock if there is one, and when that was, as far as it is known."""
+    """One frame: which boot, its ports, its clock if there is one, and when that was, as far as it is known.
+
+    ``policed`` is what the agent's own limiters dropped, in packets, by port and direction, and when that was read at
+    the latest (agent's clock): the port's own counters do not know of it.
+    """
 
     boot_id: str
     ports: Mapping[str, PortReading]
+    policed: Mapping[tuple[str, Direction], tuple[int, int]]
     clock: AgentClock | None
     received_ns: int
     at_ns: int
@@ -88,7 +94,7 @@ def read_agent(
         last_sequence, last_ns = frame.sequence, at_ns
         if hears is not None:
             hears.take(frame, at_ns, entry.recorded_ns)
-        look = _Look(frame.clock.boot_id, ports, clock, entry.recorded_ns, at_ns)
+        look = _Look(frame.clock.boot_id, ports, _policed(frame), clock, entry.recorded_ns, at_ns)
         for group, series in found.items():
             _add(series, group, look)
         after += at_ns > period.to_ns
@@ -141,8 +147,27 @@ def _add(series: Series, group: PortGroup, look: _Look) -> None:
         series.readings[direction].append(placed)
         lost = [_lost(port, direction) for port in found]
         if None not in lost:
-            total = sum(value for value in lost if value is not None)
-            series.drops[direction].append(replace(placed, bytes=total, packets=None))
+            policed = [look.policed[name, direction] for name in group.ports if (name, direction) in look.policed]
+            total = sum(value for value in lost if value is not None) + sum(packets for packets, _ in policed)
+            until_ns = max([latest_ns, *(_latest(look, read_ns) for _, read_ns in policed)])
+            series.drops[direction].append(replace(placed, bytes=total, packets=None, latest_ns=until_ns))
+
+
+def _latest(look: _Look, read_ns: int) -> int:
+    """Return the latest time on the timeline at which the agent's clock can have shown ``read_ns``."""
+    found = look.clock.interval(read_ns) if look.clock is not None else None
+    return look.received_ns if found is None else min(found[1], look.received_ns)
+
+
+def _policed(frame: frame_pb2.Frame) -> dict[tuple[str, Direction], tuple[int, int]]:
+    found: dict[tuple[str, Direction], tuple[int, int]] = {}
+    for limiter in frame.limits.limiters:
+        direction = DIRECTION.get(limiter.state.direction)
+        if direction is not None and limiter.HasField("counters"):
+            packets, read_ns = found.get((limiter.state.port, direction), (0, 0))
+            dropped = limiter.counters.dropped_packets
+            found[limiter.state.port, direction] = packets + dropped, max(read_ns, limiter.latest_ns)
+    return found
 
 
 def _wrong(
