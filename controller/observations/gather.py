@@ -16,6 +16,7 @@ from controller.crosscheck.model import (
 )
 from controller.journal import Journal
 from controller.observations.agents import PortGroup, read_agent
+from controller.observations.down import idle_readings
 from controller.observations.hosts import read_host
 from controller.observations.limits import Heard, limit_findings
 from controller.observations.meters import MeterFindings
@@ -244,6 +245,6 @@ def _ports(site: Site, switch: Switch, record: SwitchRecord) -> Iterator[PortEvi
             port=port,
             declared=port in declared,
             operational=last.operational,
-            readings=history.readings(None),
+            readings=history.readings(None) + idle_readings(history),
             proven_epochs=history.proven_epochs,
         )
