@@ -138,6 +138,9 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _in_words(path, error) from error
+    except UnicodeDecodeError as error:
+        # What SQLite says quotes the file, which is damaged there.
+        raise _in_words(path, sqlite3.DatabaseError("malformed text")) from error
 
 
 # What SQLite says, whose fault it is, and what to do; the first that fits counts.
