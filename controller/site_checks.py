@@ -80,6 +80,8 @@ def _pods(site: SiteSection) -> Iterator[Problem]:
             place = ("pods", p, "nodes", i)
             if name not in nodes:
                 yield Problem(place, f"pod {pod.name} names the unknown node `{name}`", did_you_mean(name, nodes))
+            elif pod_of.get(name) == pod.name:
+                yield Problem(place, f"pod {pod.name} names node `{name}` twice", "Remove one of them")
             elif name in pod_of:
                 yield Problem(
                     place,
