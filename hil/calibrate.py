@@ -7,10 +7,11 @@ observer on the way has to count them. The weight is journaled and stands in eve
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,10 +28,11 @@ from hil.operation import Operation
 from hil.rig import Rig
 from hil.sitefile import SITE_FILE as RIG_SITE_FILE
 from protos.reading import Direction
-from protos.units import UnitError, format_bytes, parse_bytes
+from protos.units import UnitError, format_bytes, parse_bytes, parse_duration_ns
 
 SHORTEST_FRAME_BYTES = 60  # an Ethernet frame without its check sequence (IEEE 802.3, 64 with it)
 MOST_BYTES = 10**9
+LEAST_APART_NS = 15 * 10**9
 _INTERFACE = "eth0"
 _FRAMES = (sys.executable, "-m", "hil.traffic.frames")
 _RATE = "20MB/s"
@@ -141,21 +143,71 @@ def _entry(weight: KnownWeight) -> NewEntry:
 def calibrate(
     link: Annotated[str, typer.Argument(metavar="LINK", help="The link to load, for example node1/p0.")],
     volume: Annotated[str, typer.Option("--bytes", help="How much to send, for example 10MB.")] = "1MB",
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="DURATION", help="Send it again and again, so far apart; Ctrl-C ends."),
+    ] = None,
+    times: Annotated[int | None, typer.Option("--times", min=1, help="With --every: how often, and then end.")] = None,
     site_file: SiteFile = SITE_FILE,
 ) -> None:
-    """Send a known number of bytes over a link of a rig; every observer must show it. Collection must be running."""
+    """Send a known number of bytes over a link of a rig; every observer must show it. Collection must be running.
+
+    Exit code 1: an observer did not show one of them.
+    """
+    total_bytes, apart_ns = _volume(volume), _apart(every, times)
+    site = load(site_file)
+    rig = _rig_of(site_file)
+    operation = Operation(rig, rig.state / "logs")
+    chosen = site.link(link)
+    shown = True
+    for due_ns in due_times(time.monotonic_ns(), apart_ns, times):
+        time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
+        shown = _weigh(operation, site, chosen, total_bytes) and shown
+    if not shown:
+        raise typer.Exit(1)
+
+
+def due_times(start_ns: int, apart_ns: int | None, times: int | None) -> Iterator[int]:
+    """Yield when each weight is due: one now, or, ``apart_ns`` apart, so many, or without end.
+
+    Counted from the start, so that slow ones do not shift the next; one that would be due in the past is due at once.
+    """
+    if apart_ns is None:
+        yield start_ns
+        return
+    for number in itertools.count() if times is None else range(times):
+        yield start_ns + number * apart_ns
+
+
+def _volume(text: str) -> int:
     try:
-        total_bytes = parse_bytes(volume)
+        total_bytes = parse_bytes(text)
     except UnitError as error:
         raise OperatorError(f"--bytes: {error}") from error
     if not SHORTEST_FRAME_BYTES <= total_bytes <= MOST_BYTES:
         raise OperatorError(
-            f"--bytes {volume}: a known weight is between {SHORTEST_FRAME_BYTES} B and {format_bytes(MOST_BYTES)}"
+            f"--bytes {text}: a known weight is between {SHORTEST_FRAME_BYTES} B and {format_bytes(MOST_BYTES)}"
         )
-    site = load(site_file)
-    rig = _rig_of(site_file)
-    operation = Operation(rig, rig.state / "logs")
-    weights = send(operation, site, site.link(link), total_bytes)
+    return total_bytes
+
+
+def _apart(every: str | None, times: int | None) -> int | None:
+    if every is None:
+        if times is not None:
+            raise OperatorError("--times goes with --every, which says how far apart they are")
+        return None
+    try:
+        apart_ns = parse_duration_ns(every)
+    except UnitError as error:
+        raise OperatorError(f"--every: {error}") from error
+    if apart_ns < LEAST_APART_NS:
+        raise OperatorError(f"--every {every}: a weight needs {LEAST_APART_NS // 10**9} s to be sent and read")
+    return apart_ns
+
+
+def _weigh(operation: Operation, site: Site, link: Link, total_bytes: int) -> bool:
+    """Send one weight, wait until every observer was read past it, and print whether they show it."""
+    weights = send(operation, site, link, total_bytes)
     # Until every observer has been read past the weight: refresh period, poll interval, and the poll itself.
     slowest_ns = max((switch.refresh_ns for switch in site.switches), default=0)
     time.sleep(slowest_ns / 1e9 + 2.5)
@@ -165,9 +217,8 @@ def calibrate(
     for told in result["known_weights"]:
         if told["link"] in {weight.link for weight in weights}:
             shown = shown and told["shown"]
-            print(told["text"])
-    if not shown:
-        raise typer.Exit(1)
+            print(told["text"], flush=True)
+    return shown
 
 
 def _rig_of(site_file: Path) -> Rig:

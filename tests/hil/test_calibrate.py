@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from controller.errors import OperatorError
-from hil.calibrate import MOST_BYTES, SHORTEST_FRAME_BYTES, Load, loads
+from hil.calibrate import MOST_BYTES, SHORTEST_FRAME_BYTES, Load, app, due_times, loads
 
 
 @given(total=st.integers(SHORTEST_FRAME_BYTES, MOST_BYTES), longest=st.sampled_from([1514, 9014]))
@@ -28,3 +31,24 @@ def test_frames_are_as_long_as_the_rest_allows() -> None:
 def test_less_than_a_frame_is_refused() -> None:
     with pytest.raises(OperatorError, match="ask for 60 bytes or more"):
         loads(SHORTEST_FRAME_BYTES - 1, 1514)
+
+
+def test_weights_on_a_schedule_are_due_counted_from_the_start() -> None:
+    assert list(due_times(5, None, None)) == [5]
+    assert list(due_times(5, 10, 3)) == [5, 15, 25]
+    assert list(itertools.islice(due_times(5, 10, None), 4)) == [5, 15, 25, 35]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--times", "3"], "--times goes with --every"),
+        (["--every", "5s"], "needs 15 s to be sent and read"),
+        (["--every", "5"], "--every: '5'"),
+        (["--bytes", "5B"], "a known weight is between 60 B"),
+    ],
+)
+def test_a_schedule_that_is_none_is_refused(options: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["node1/p0", *options])
+    assert isinstance(result.exception, OperatorError)
+    assert said in str(result.exception)
