@@ -21,6 +21,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from controller.bundle_statement import Report, report_of
@@ -132,9 +133,14 @@ def refuse_if_needed(journal: Journal, what: Plan, settled: Collection[int]) -> 
             at = max(at, end)
     if at < what.before_ns:
         raise OperatorError(
-            f"nobody judged what was recorded from {at} to {what.before_ns} (ns): no report in the log is about it. "
-            "Write one for that time first with `weighbridge report`."
+            "nobody judged some of what would go: no report in the log is about it. Write one first: "
+            f"`weighbridge report --from {_second(at)} --to {_second(what.before_ns + 10**9 - 1)}`"
         )
+
+
+def _second(time_ns: int) -> str:
+    """Return the second that has begun at ``time_ns``, as options take it."""
+    return f"{datetime.fromtimestamp(time_ns // 10**9, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def decide(journal: Journal, site: str, what: Plan, settled: Collection[int], *, now_ns: int) -> int:

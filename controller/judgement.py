@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Protocol
 
 from controller.crosscheck.check import crosscheck
@@ -60,8 +61,8 @@ def judge_period(journal: Journal, period: Period) -> tuple[Part, ...]:
     stop, before_ns = journal.pruned()
     if before_ns is not None and period.from_ns < before_ns:
         raise OperatorError(
-            f"what was recorded before {before_ns} (ns), up to entry {stop}, was dropped by a journaled decision; the "
-            "period begins before. Begin it there; reports that were made of earlier times are in the log."
+            f"what was recorded before {_utc(before_ns)}, up to entry {stop}, was dropped by a journaled decision, and "
+            "the period begins before. Begin it there; reports that were made of earlier times are in the log."
         )
     found = inventories(journal, period)
     if not found:
@@ -99,6 +100,10 @@ def _cables(site: Site) -> dict[str, list[Link]]:
     for link in site.links:
         found.setdefault(link.node, []).append(link)
     return found
+
+
+def _utc(time_ns: int) -> str:
+    return f"{datetime.fromtimestamp(-(-time_ns // 10**9), timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def worst(parts: Sequence[Judged]) -> Verdict:
