@@ -73,12 +73,8 @@ def epochs_of(
         starts: epochs proven to begin at zero.
         packets: take the packet counter; readings without one are left out.
     """
-    groups: dict[int, list[Reading]] = {}
-    for reading in readings:
-        if packets and reading.packets is None:
-            continue
-        if max(abs(reading.earliest_ns - origin), abs(reading.latest_ns - origin)) < FARTHEST_NS:
-            groups.setdefault(reading.epoch, []).append(reading)
+    counted = [reading for reading in readings if reading.packets is not None] if packets else readings
+    groups = by_epoch(near_readings(counted, origin))
     result = []
     for number in sorted(groups):
         group = groups[number]
@@ -97,6 +93,32 @@ def epochs_of(
             start = EpochStart(*(_from_origin(at, origin) for at in (start.by_ns, start.not_before_ns)))
         result.append(EpochReadings(number, columns, base, number in proven, start))
     return result
+
+
+def by_epoch(readings: Sequence[Reading]) -> dict[int, Sequence[Reading]]:
+    """Return the readings of each epoch, in the order they have; nearly always there is one."""
+    numbers = {reading.epoch for reading in readings}
+    if len(numbers) == 1:
+        return {numbers.pop(): readings}
+    groups: dict[int, list[Reading]] = {number: [] for number in numbers}
+    for reading in readings:
+        groups[reading.epoch].append(reading)
+    return dict(groups)
+
+
+def near_readings(readings: Sequence[Reading], origin: int) -> Sequence[Reading]:
+    """Return the readings that are less than 36 years from the origin, which nearly always are all."""
+    if not readings:
+        return readings
+    first = min([reading.earliest_ns for reading in readings])
+    last = max([reading.latest_ns for reading in readings])
+    if first - origin > -FARTHEST_NS and last - origin < FARTHEST_NS:
+        return readings
+    return [
+        reading
+        for reading in readings
+        if max(abs(reading.earliest_ns - origin), abs(reading.latest_ns - origin)) < FARTHEST_NS
+    ]
 
 
 def _from_origin(at: int | None, origin: int) -> int | None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from controller.crosscheck.account import by_epoch
+from controller.crosscheck.exact import subtract, whole
 from controller.crosscheck.model import Silence, Track
 from protos.reading import Observer
 
@@ -32,15 +34,16 @@ def covered(track: Track, void_epochs: frozenset[int], largest_gap_ns: int) -> S
     1. Each proven and consistent epoch covers from its first ``latest`` to its last ``earliest``.
     2. Between two neighbours taken further apart than ``largest_gap_ns`` it does not.
     """
-    epochs: dict[int, list[tuple[int, int]]] = {}
-    for reading in track.readings:
-        if reading.epoch in track.proven_epochs and reading.epoch not in void_epochs:
-            epochs.setdefault(reading.epoch, []).append((reading.latest_ns, reading.earliest_ns))
+    epochs = [
+        [(reading.latest_ns, reading.earliest_ns) for reading in readings]
+        for number, readings in by_epoch(track.readings).items()
+        if number in track.proven_epochs and number not in void_epochs
+    ]
     stretches = []
-    for windows in epochs.values():
+    for windows in epochs:
         windows.sort()
-        latest = np.array([window[0] for window in windows], dtype=object)
-        breaks = np.flatnonzero(latest[1:] - latest[:-1] > largest_gap_ns)
+        latest = whole([window[0] for window in windows])
+        breaks = np.flatnonzero(subtract(latest[1:], latest[:-1]) > largest_gap_ns)
         first = 0
         for last in (*(int(at) for at in breaks), len(windows) - 1):
             run = windows[first : last + 1]

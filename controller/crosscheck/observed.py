@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from controller.crosscheck.account import FARTHEST_NS, Account, epochs_of
+from controller.crosscheck.account import Account, epochs_of, near_readings
 from controller.crosscheck.exact import Line, Rate
 from controller.crosscheck.framing import without_fcs
 from controller.crosscheck.model import Track
@@ -81,7 +82,7 @@ def observe(track: Track, origin: int) -> Observed:
     """
     framing = _framing(track)
     problems = []
-    readings = [reading for reading in track.readings if _near(reading, origin)]
+    readings = near_readings(track.readings, origin)
     if len(readings) < len(track.readings):
         problems.append(f"{len(track.readings) - len(readings)} readings are decades away from the period")
     drops, left_out = _drops(track, origin)
@@ -117,19 +118,15 @@ def _drops(track: Track, origin: int) -> tuple[tuple[tuple[Account, bool], ...],
     counters = ((track.drop_packets, False), *((counter.readings, counter.in_bytes) for counter in track.drop_counters))
     accounts, left_out = [], 0
     for readings, in_bytes in counters:
-        near = [reading for reading in readings if _near(reading, origin)]
+        near = near_readings(readings, origin)
         left_out += len(readings) - len(near)
         if readings:
             accounts.append((_account(near, replace(track, counter_bits=WIDE), origin, None), in_bytes))
     return tuple(accounts), left_out
 
 
-def _near(reading: Reading, origin: int) -> bool:
-    return max(abs(reading.earliest_ns - origin), abs(reading.latest_ns - origin)) < FARTHEST_NS
-
-
 def _account(
-    readings: list[Reading], track: Track, origin: int, line: Line | None, *, packets: bool = False
+    readings: Sequence[Reading], track: Track, origin: int, line: Line | None, *, packets: bool = False
 ) -> Account:
     epochs = epochs_of(readings, origin=origin, proven=track.proven_epochs, starts=track.epoch_starts, packets=packets)
     if track.counter_bits < WIDE:

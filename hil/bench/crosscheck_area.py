@@ -16,7 +16,7 @@ from controller.crosscheck.exact import Line, Rate
 from controller.crosscheck.laws import Sides
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.windows import certain_excess, fullest
-from hil.bench import prometheus_cases
+from hil.bench import crosscheck_fleet, prometheus_cases
 from hil.bench.figure import Figure, Goal
 from protos.units import NS_PER_S
 
@@ -36,6 +36,7 @@ def figures() -> Iterator[Figure]:
     """Yield every figure of this area."""
     yield from _readings()
     yield from _buckets()
+    yield from crosscheck_fleet.figures()
     yield from prometheus_cases.figures()
 
 
