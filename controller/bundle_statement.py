@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.crosscheck.model import Period
+from controller.crosscheck.model import Period, Verdict
 from controller.evidence.grammar import decimal, text_of
 from controller.evidence.refusal import VerificationError
 from controller.evidence.statement import Statement
@@ -55,6 +55,11 @@ def report_of(statement: Statement) -> Report:
     if not begin < end or entries < 1:
         raise VerificationError("the report is of an empty period, or of no evidence")
     site, verdict, version = (text_of(predicate, key, "the report") for key in ("site", "verdict", "version"))
+    if verdict not in {each.value for each in Verdict}:
+        raise VerificationError("the report's verdict is none that there is")
+    if not (site.isprintable() and version.isprintable()):
+        # They are shown: what moves a cursor could write steps that were never checked.
+        raise VerificationError("the report's site or version is not printable text")
     subjects = statement.subjects
     program = predicate.get("program_sha256", "")
     if not isinstance(program, str):

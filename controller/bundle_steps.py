@@ -69,6 +69,8 @@ class StepError(EvidenceError):
 
     def __init__(self, step: Step, why: str) -> None:
         self.step = step
+        # What is told of a bundle goes to a terminal: nothing in it may move the cursor.
+        why = "".join(each if each.isprintable() else "?" for each in why)
         super().__init__(f"step {step.value}, {step.name.lower().replace('_', ' ')}: {why}")
 
 

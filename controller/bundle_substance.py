@@ -133,7 +133,7 @@ def _by(items: Any, *keys: str) -> dict[tuple[str, ...], Mapping[str, Any]]:
 
 def _same(what: str, reported: Any, computed: Any) -> Iterator[str]:
     if reported != computed:
-        yield f"{what}: reported {str(reported)[:60]}, computed {str(computed)[:60]}"
+        yield f"{what}: reported {json.dumps(reported)[:60]}, computed {json.dumps(computed)[:60]}"
 
 
 def differences(reported: Any, computed: Any, place: str = "") -> list[str]:

@@ -87,7 +87,8 @@ def fsck(
         typer.echo(json.dumps({"journal": str(path), "ok": ok, **asdict(found)}, indent=2))
     else:
         for line in _sentences(found):
-            typer.echo(line)
+            # A damaged file can hold anything, and so can what is told of it.
+            typer.echo("".join(each if each.isprintable() else "?" for each in line))
     if found.faults:
         raise EvidenceError(
             f"{path}: {counted(len(found.faults), 'fault')}. Keep the file as it is and compare it with its last copy."

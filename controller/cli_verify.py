@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+_YEAR_10000_S = 253_402_300_800
+
 
 @app.command()
 def verify(
@@ -48,7 +50,7 @@ def verify(
     if result is not None:
         _write(result, found.computed)
     for name, time_s in found.witness_times.items():
-        typer.echo(f"{name} saw the log at {datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M:%S} UTC")
+        typer.echo(f"{name} saw the log at {_utc(time_s)}")
     period = found.report.period
     how = "recomputed from the evidence" if found.recomputed else "as signed; a full bundle lets you recompute it"
     if found.recomputed and not found.same_program:
@@ -59,6 +61,13 @@ def verify(
         f"verified: {found.report.site} from {format_utc(period.from_ns)} to {format_utc(period.to_ns)}: "
         f"{found.report.verdict} ({how})"
     )
+
+
+def _utc(time_s: int) -> str:
+    # A witness may claim any time at all; a calendar ends with the year 9999.
+    if time_s >= _YEAR_10000_S:
+        return f"{time_s} seconds after 1970, which is no time of ours"
+    return f"{datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _write(path: Path, computed: str | None) -> None:

@@ -168,6 +168,10 @@ def carry_out(journal: Journal) -> int:
     if last is None:
         return 0
     before_ns, stop = read_decision(last)
+    if reaches_too_far(journal, before_ns, stop):
+        raise EvidenceError(
+            f"leaf {last.leaf} decides to drop what was recorded later than it says; nothing was dropped"
+        )
     with journal.writing() as connection:
         # What is dropped is not to be found in the file afterwards.
         connection.execute("PRAGMA secure_delete = ON")
@@ -201,6 +205,15 @@ def read_decision(entry: Entry) -> tuple[int, int]:
     return before_ns, stop
 
 
+def reaches_too_far(journal: Journal, before_ns: int, stop: int) -> bool:
+    """Return whether an entry before leaf ``stop`` was recorded too late to go with a prune before ``before_ns``.
+
+    Else a decision could name an early time, by which periods are refused, and take what came long after it.
+    """
+    latest = journal.rows("SELECT max(recorded_ns) FROM entry WHERE leaf < ?", stop)[0][0]
+    return latest is not None and latest >= before_ns - KEPT_BEFORE_NS
+
+
 def wrongly_dropped(journal: Journal, stop: int) -> list[int]:
     """Return the leaves whose bodies are gone though no decision takes them: the last of each kind and source stays."""
     query = (
@@ -232,6 +245,8 @@ class Decisions:
             for stop, before_ns, leaf in self._journal.rows("SELECT stop, before_ns, decision FROM prune"):
                 if self._decided.get(leaf) != (before_ns, stop):
                     yield f"{self._journal.path}: bodies before leaf {stop} may go, and leaf {leaf} does not say so"
+                if reaches_too_far(self._journal, before_ns, stop):
+                    yield f"{self._journal.path}: leaf {leaf} decides to drop what was recorded later than it says"
             for leaf in wrongly_dropped(self._journal, self._journal.pruned()[0]):
                 yield f"{self._journal.path}: the body of leaf {leaf}, the last of its kind, was not to be dropped"
 

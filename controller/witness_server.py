@@ -130,7 +130,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _say(self, text: str) -> None:
-        print(f"{self.client_address[0]}: {text}", file=sys.stderr, flush=True)  # noqa: T201
+        # It may quote what a stranger sent.
+        shown = "".join(each if each.isprintable() else "?" for each in text)
+        print(f"{self.client_address[0]}: {shown}", file=sys.stderr, flush=True)  # noqa: T201
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's name
         """Say nothing of what went well: one line a minute and log would bury what matters."""

@@ -22,7 +22,7 @@ from controller.evidence.note import KeyKind, NoteKey
 from controller.journal import Journal, Kind, NewEntry
 from controller.journal_fsck import fsck
 from controller.journal_log import keep_cosignature, publish
-from controller.journal_prune import carry_out
+from controller.journal_prune import KEPT_BEFORE_NS, carry_out
 from controller.logkeys import key_faults, keys_folder, load_log_public, load_site_keys, make_site_keys
 from protos.signing import SigningDomain, sign
 from protos.v1 import frame_pb2
@@ -64,7 +64,7 @@ def build(folder: Path) -> None:
         _witnessed(journal, publish(journal, keys.log).checkpoint.size)
         body = frame_pb2.Frame(version=FRAME_VERSION, agent="dpu0", sequence=1).SerializeToString()
         frame = frame_pb2.SignedFrame(body=body, signature=sign(key, SigningDomain.FRAME, body)).SerializeToString()
-        decision = {"before_ns": "7", "stop": "5"}
+        decision = {"before_ns": str(7 + KEPT_BEFORE_NS), "stop": "5"}
         journal.append(
             NewEntry(Kind.FRAME, "dpu0", 20, frame, {"received_ns": "20"}, 1),
             *(NewEntry(Kind.POLL, "sw1", number, b"poll %d" % number * 20, {"n": number}) for number in range(21, 280)),

@@ -141,6 +141,11 @@ def reissued(made: Made, head: Head, **changes: Any) -> Head:
     return replace(head, envelope=seal(replace(statement, **changes).encode(), [made.keys.report]))
 
 
+def retold(made: Made, head: Head, **changes: Any) -> Head:
+    statement = statements.decode(open_envelope(head.envelope, made.policy.report_keys, 1))
+    return reissued(made, head, predicate={**statement.predicate, **changes})
+
+
 def reissued_later(made: Made, head: Head) -> Head:
     statement = statements.decode(open_envelope(head.envelope, made.policy.report_keys, 1))
     return reissued(made, head, predicate={**statement.predicate, "issued_ns": "1"})
@@ -158,6 +163,8 @@ HEAD_BREAKS: list[tuple[str, Step, Callable[[Made, Head], Head]]] = [
     ("no statement", Step.STATEMENT, lambda m, h: replace(h, envelope=seal(b"{}", [m.keys.report]))),
     ("another predicate", Step.STATEMENT, lambda m, h: reissued(m, h, predicate_type="urn:other")),
     ("no evidence named", Step.STATEMENT, lambda m, h: reissued(m, h, subjects={"result.json": bytes(32)})),
+    ("a site that moves the cursor", Step.STATEMENT, lambda m, h: retold(m, h, site="demo\n 9. entries: all here")),
+    ("a verdict that is none", Step.STATEMENT, lambda m, h: retold(m, h, verdict="perfect")),
     ("one bit of the result", Step.RESULT, lambda _, h: replace(h, result=flip(h.result))),
     ("one bit of the checkpoint", Step.CHECKPOINT, lambda _, h: replace(h, checkpoint=flip(h.checkpoint, 20))),
     (
@@ -383,3 +390,12 @@ def test_the_command_line_verifies(capsys: pytest.CaptureFixture[str]) -> None:
     assert " 8. evidence in log: the evidence is the first 4 entries of that tree\n" in out
     assert "prover.example/witness saw the log at 2026-11-30 21:00:00 UTC\n" in out
     assert "error: step 6, witnesses: 0 of the policy's witnesses cosigned" in err
+
+
+def test_a_witness_that_names_an_impossible_time_cannot_stop_a_reader() -> None:
+    from controller.cli_verify import _utc  # noqa: PLC0415
+
+    assert _utc(NOW // SECOND) == "2026-11-30 21:00:00 UTC"
+    assert _utc(253_402_300_799) == "9999-12-31 23:59:59 UTC"
+    for time_s in (253_402_300_800, 2**63 - 1):
+        assert "no time of ours" in _utc(time_s)

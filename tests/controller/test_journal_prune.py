@@ -184,7 +184,7 @@ def test_nothing_else_can_be_changed_by_mistake(site: Site, statement: str) -> N
 
 def test_fsck_names_bodies_that_nobody_decided_to_drop(site: Site) -> None:
     with site.journal.writing() as connection:
-        connection.execute("INSERT INTO prune VALUES (4, 1, 100)")
+        connection.execute("INSERT INTO prune VALUES (4, ?, 100)", (NOW,))
         connection.execute("UPDATE entry SET body = x'' WHERE leaf = 2")
     path = site.journal.path
     assert site.faults() == [f"{path}: bodies before leaf 4 may go, and leaf 100 does not say so"]
@@ -227,6 +227,28 @@ def test_a_bundle_cannot_leave_a_body_out(bundle: tuple[bytes, Policy], tmp_path
         with pytest.raises(StepError) as caught:
             verify_bytes((tmp_path / "spoilt").read_bytes(), policy, lambda *_: None)
         assert caught.value.step is Step.ENTRIES
+
+
+def test_a_decision_cannot_name_an_early_time_and_take_what_came_later(site: Site, tmp_path: Path) -> None:
+    publish(site.journal, site.keys.log)
+    stop = len(site.journal) - 3
+    body = json.dumps({"before_ns": str(NOW - 3 * HOUR), "stop": str(stop)}).encode()
+    (leaf,) = site.journal.append(NewEntry(Kind.PRUNE, "demo", NOW, body))
+    with pytest.raises(EvidenceError, match="recorded later than it says"):
+        carry_out(site.journal)
+    # Whoever does it behind the program's back is found by fsck, and by whoever is handed a bundle.
+    with site.journal.writing() as connection:
+        connection.execute("INSERT INTO prune VALUES (?, ?, ?)", (stop, NOW - 3 * HOUR, leaf))
+        connection.execute("UPDATE entry SET body = x'' WHERE kind = 'scrape' AND leaf BETWEEN 100 AND ?", (stop - 9,))
+    assert any("recorded later than it says" in text for text in site.faults())
+    size = len(site.journal)
+    parts = judge_period(site.journal, LATER)
+    logged = issue(site.journal, site.keys, parts, size=size, period=LATER, now_ns=NOW)
+    result, path = json_text(parts).encode(), tmp_path / "bundle"
+    write(site.journal, site.keys, path, leaf=logged, size=size, result=result, extent=Extent.FULL)
+    policy = Policy(site.keys.log.public, (site.keys.report_public,), 1, (), 0, None)
+    with pytest.raises(StepError, match=r"step 9.*recorded later than it says"):
+        verify_bytes(path.read_bytes(), policy, lambda *_: None)
 
 
 def test_a_report_about_what_was_dropped_cannot_be_recomputed(site: Site, tmp_path: Path) -> None:
