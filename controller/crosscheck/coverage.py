@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from controller.crosscheck.account import by_epoch
+from controller.crosscheck.epochs import by_epoch
 from controller.crosscheck.exact import subtract, whole
 from controller.crosscheck.model import Silence, Track
 from protos.reading import Observer

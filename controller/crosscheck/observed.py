@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from controller.crosscheck.account import Account, epochs_of, near_readings
+from controller.crosscheck.account import Account
+from controller.crosscheck.epochs import epochs_of, near_readings
 from controller.crosscheck.exact import Line, Rate
 from controller.crosscheck.framing import without_fcs
 from controller.crosscheck.model import Track

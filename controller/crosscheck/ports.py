@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controller.crosscheck.account import Account, epochs_of
+from controller.crosscheck.account import Account
+from controller.crosscheck.epochs import epochs_of
 from controller.crosscheck.model import Finding, FindingKind, Period, PortEvidence, PortResult
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.wording import at_least

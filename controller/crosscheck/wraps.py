@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from controller.crosscheck.account import EpochReadings
 from controller.crosscheck.envelope import Columns
+from controller.crosscheck.epochs import EpochReadings
 from controller.crosscheck.exact import Line, add, subtract, whole
 
 

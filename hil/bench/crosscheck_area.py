@@ -8,10 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from controller.crosscheck.account import Account, EpochReadings
+from controller.crosscheck.account import Account
 from controller.crosscheck.breach import greatest_breach
 from controller.crosscheck.buckets import fullest_buckets
 from controller.crosscheck.envelope import Columns
+from controller.crosscheck.epochs import EpochReadings
 from controller.crosscheck.exact import Line, Rate
 from controller.crosscheck.laws import Sides
 from controller.crosscheck.quantity import bounds

@@ -7,7 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from controller.crosscheck.account import Account, epochs_of
+from controller.crosscheck.account import Account
+from controller.crosscheck.epochs import epochs_of
 from controller.crosscheck.quantity import bounds
 from protos.reading import Direction, Framing
 from switch.epochs import judge

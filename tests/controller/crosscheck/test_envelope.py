@@ -6,7 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from controller.crosscheck.account import Account, epochs_of
+from controller.crosscheck.account import Account
+from controller.crosscheck.epochs import epochs_of
 from controller.crosscheck.exact import Line, Rate, whole
 from controller.crosscheck.framing import on_the_wire
 from controller.crosscheck.model import EpochStart

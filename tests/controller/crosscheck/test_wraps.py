@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from controller.crosscheck.account import Account, epochs_of
+from controller.crosscheck.account import Account
+from controller.crosscheck.epochs import epochs_of
 from controller.crosscheck.exact import Line, Rate
 from controller.crosscheck.model import Track
 from controller.crosscheck.observed import observe
