@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -515,6 +516,45 @@ def test_crosscheck_without_evidence_is_inconclusive_in_every_format(started: Pa
     html = run("crosscheck", "--site", started, "--format", "html")
     assert html.code == 3
     assert html.out.startswith("<!doctype html>") or html.out.startswith("<!DOCTYPE html>")
+
+
+def test_crosscheck_of_some_links_a_pod_and_a_window(started: Path) -> None:
+    def links(*options: str) -> tuple[int, set[str], str]:
+        result = run("crosscheck", "--site", started, "--json", *options)
+        body: dict[str, Any] = json.loads(result.out) if result.out else {"links": [], "scope": ""}
+        return result.code, {link["link"] for link in body["links"]}, str(body["scope"]) + result.err
+
+    assert links("--link", "node1/p0", "--link", "node3/p0")[:2] == (3, {"node1/p0", "node3/p0"})
+    code, pod, scope = links("--pod", "pod-a")
+    assert (code, pod) == (3, {"node1/p0", "node2/p0"})
+    assert "2 others and the switches' other ports are left out, with which the verdict is inconclusive" in scope
+    assert links("--window", "10s")[0] == 3
+    assert "no limit has that window. Agreed are: 10 s" in links("--window", "11s")[2]
+    assert "There: node1/p0, node2/p0" in links("--link", "node9/p0")[2]
+    assert links()[2] == "None"
+
+
+def test_a_finding_is_explained_from_the_journal(started: Path) -> None:
+    told = run("explain", "limit-possibly-exceeded", "--site", started)
+    assert told.code == 2
+    assert "names several findings" in told.err
+    told = run("explain", "1", "--site", started)
+    assert told.code == 0
+    assert "What it rests on" in told.out
+    assert "in_flight: " in told.out
+
+
+def test_a_report_in_a_folder_is_one_result_in_every_form(started: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "monday"
+    made = run("report", "--site", started, "--last", "1m", "-o", folder)
+    assert made.code == 3
+    assert made.out == ""
+    files = {path.name for path in folder.iterdir()} - {"report.pdf"}
+    assert files == {"report.bundle", "report.json", "report.csv", "report.html"}
+    result = json.loads((folder / "report.json").read_text())
+    assert result["verdict"] == "inconclusive"
+    for said in ("report.bundle: inconclusive", "report.json: as signed", "report.html: to read", "report.pdf: "):
+        assert said in made.err
 
 
 def test_crosscheck_writes_a_file_whole(started: Path, tmp_path: Path) -> None:
