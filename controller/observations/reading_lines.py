@@ -110,7 +110,7 @@ def _reading(
 def _counts(body: Mapping[str, Any], counter: str, bits: int) -> dict[str, int]:
     """Return the counts that are there."""
     counts = {key: _whole(body, key, MAX_COUNTER) for key in ("bytes", "packets") if body.get(key) is not None}
-    if counter == "traffic" and "bytes" not in body:
+    if counter == "traffic" and "bytes" not in body and "packets" not in counts:
         raise LineError("no 'bytes'. Write \"bytes\": null where the observer answered without a byte count")
     if counter != "traffic" and not counts:
         raise LineError(f"neither 'bytes' nor 'packets'. A line of {counter} counts one of them")

@@ -45,6 +45,7 @@ def test_numbers_may_be_numbers_and_what_is_optional_has_a_stated_value() -> Non
 
 def test_bytes_that_are_null_are_absent_and_not_zero() -> None:
     assert parse_line(line(bytes=None)).reading is None
+    assert parse_line(line(bytes="-")).reading is None  # packets without bytes
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_a_counter_of_drops_counts_bytes_or_else_packets(
         (line(bytes=float("nan")), "NaN is no count"),
         (line(byte="1"), "unknown key 'byte'"),
         (line(link="-"), "no 'link'"),
-        (line(bytes="-"), "no 'bytes'"),
+        (line(bytes="-", packets="-"), "no 'bytes'"),
         (line(framing="-"), "no 'framing'"),
         (line(framing="l3"), "framing 'l3' is not known"),
         (line(observer="dpu"), "observer 'dpu' is not known"),
