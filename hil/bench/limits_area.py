@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpu_agent.limits.order import LimitClass, Order
-from dpu_agent.limits.police import Policer
+from dpu_agent.limits.police import MAX_RATE_BYTES_PER_S, Policer
 from hil.bench import lease_cases
 from hil.bench.figure import Figure, Goal
 from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_ADDRESS, HOST_PORT, UPLINK, MeteredPath
@@ -184,8 +184,9 @@ def _all_reduce(path: MeteredPath, policer: Policer) -> Iterator[Figure]:
 
     Each rank sends and receives 2 (N-1)/N of the vector, here all of it once, 1448 bytes in a frame of 1514.
     """
-    free_s = _step_s(path)
     ports = (HOST_PORT, UPLINK)
+    _order(policer, MAX_RATE_BYTES_PER_S, 1 << 30, ports)
+    free_s = _step_s(path)
     _order(policer, STEP_RATE, STEP_DEPTH, ports)
     limited_s = _step_s(path)
     policer.prove()
