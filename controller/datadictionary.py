@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from switch import mib
 
 _PROTOS = Path(__file__).resolve().parent.parent / "protos" / "v1"
 _SERVICE = "AgentService"
+_WIDTH = 116
 _OPAQUE = {"SignedFrame": "Frame"}
 """Messages that carry another one as signed bytes."""
 
@@ -134,7 +136,7 @@ def _reachable(known: dict[str, Message], names: list[str]) -> Iterator[str]:
 
 def _message(message: Message) -> list[str]:
     lines = [f"### {message.name}", ""]
-    lines += [_cell(message.comment), ""] if message.comment else []
+    lines += [*textwrap.wrap(message.comment, _WIDTH), ""] if message.comment else []
     if not message.fields:
         return [*lines, "Nothing.", ""]
     lines += ["| field | type | |", "| --- | --- | --- |"]
