@@ -40,6 +40,7 @@ from controller.crosscheck.model import (
 from controller.crosscheck.observed import Observed, observe
 from controller.crosscheck.ports import undeclared, weigh_port
 from controller.crosscheck.quantity import bounds
+from controller.crosscheck.sums import unaccounted
 from controller.crosscheck.verdict import WIRING, LinkFacts, link_verdict, site_verdict
 from controller.crosscheck.weights import Weighed, scale_off, weigh
 from controller.crosscheck.wording import name, share_at_least
@@ -65,8 +66,9 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
        (:func:`check_link`). Only one node's readings are worked on at a time.
     2. Each switch port: bytes on one that no one declared are an undeclared path.
     3. Each known weight that was sent within the period: every observer must show it, or the scale is off.
-    4. The start of evidence: from when on all links have off-host evidence; windows are clipped to it.
-    5. The site's verdict by the table of :mod:`controller.crosscheck.verdict`.
+    4. Sums over each switch and over the hosts: what went in and cannot be found again.
+    5. The start of evidence: from when on all links have off-host evidence; windows are clipped to it.
+    6. The site's verdict by the table of :mod:`controller.crosscheck.verdict`.
 
     Pure: no clock, no file, no socket; the same evidence gives the same result.
     """
@@ -104,6 +106,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
         *found,
         *evidence.about_switches,
         *evidence.about_meters,
+        *unaccounted(evidence, [one.result for one in in_order], ports),
         *gap_findings(gap for one in in_order for gap in one.gaps),
         *merged_resets(finding for one in in_order for finding in one.resets),
     ]

@@ -59,6 +59,7 @@ class FindingKind(enum.Enum):
     LOAD_WINDOW_OVERRUN = "load-window-overrun"
     LOAD_WINDOW_REVERSE_TRAFFIC = "load-window-reverse-traffic"
     SCALE_OFF = "scale-off"
+    BYTES_UNACCOUNTED = "bytes-unaccounted"
 
 
 # ---------------------------------------------------------------- what goes in

@@ -86,7 +86,7 @@ def observe(track: Track, origin: int) -> Observed:
     readings = near_readings(track.readings, origin)
     if len(readings) < len(track.readings):
         problems.append(f"{len(track.readings) - len(readings)} readings are decades away from the period")
-    drops, left_out = _drops(track, origin)
+    drops, left_out = drops_of(track, origin)
     if left_out:
         problems.append(f"{left_out} drop readings are decades away from the period")
     same = [reading for reading in readings if reading.framing is framing]
@@ -114,7 +114,7 @@ def observe(track: Track, origin: int) -> Observed:
     )
 
 
-def _drops(track: Track, origin: int) -> tuple[tuple[tuple[Account, bool], ...], int]:
+def drops_of(track: Track, origin: int) -> tuple[tuple[tuple[Account, bool], ...], int]:
     """Return every counter of drops as an account, whether it counts bytes, and how many readings are too far away."""
     counters = ((track.drop_packets, False), *((counter.readings, counter.in_bytes) for counter in track.drop_counters))
     accounts, left_out = [], 0

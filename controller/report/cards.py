@@ -14,7 +14,7 @@ from protos.reading import TrustDomain
 
 MOST_OPEN = 8
 """Cards of one kind that stand open; the rest wait folded."""
-_AS_CARD = VIOLATING | {FindingKind.LIMIT_POSSIBLY_EXCEEDED, FindingKind.SCALE_OFF}
+_AS_CARD = VIOLATING | {FindingKind.LIMIT_POSSIBLY_EXCEEDED, FindingKind.SCALE_OFF, FindingKind.BYTES_UNACCOUNTED}
 _DOMAIN_WORDS = {
     TrustDomain.HOST: "the host's own claim",
     TrustDomain.DPU: "the DPU",
@@ -27,6 +27,7 @@ _AT_LEAST = {
     FindingKind.OBSERVERS_DISAGREE: "Apart by at least",
     FindingKind.UNDECLARED_PORT: "Carried at least",
     FindingKind.SCALE_OFF: "Short by at least",
+    FindingKind.BYTES_UNACCOUNTED: "Missing at least",
 }
 """What a finding's bytes are: the least that is certain, of each kind something else."""
 

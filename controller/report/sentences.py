@@ -130,6 +130,12 @@ KINDS: Mapping[FindingKind, KindWords] = {
         "A load needs acknowledgements, and little else goes back. More than the window's bound was sent the other "
         "way.",
     ),
+    FindingKind.BYTES_UNACCOUNTED: KindWords(
+        "Bytes that nobody says came out",
+        "sums over all ports of a switch, or over all hosts' claims",
+        "Every byte that a node receives from a peer left another node. More went in than can be found again: a host "
+        "or the network dropped it uncounted, or somebody leaves it out. It names nobody; it says how much.",
+    ),
     FindingKind.SCALE_OFF: KindWords(
         "A known weight was not shown",
         "the declared transfer, against an observer that certainly counted less",
@@ -147,6 +153,7 @@ KIND_ORDER: Sequence[FindingKind] = (
     FindingKind.OBSERVERS_DISAGREE,
     FindingKind.LIMIT_POSSIBLY_EXCEEDED,
     FindingKind.SCALE_OFF,
+    FindingKind.BYTES_UNACCOUNTED,
     FindingKind.LIMIT_NOT_ENFORCED,
     FindingKind.LOAD_WINDOW_OVERRUN,
     FindingKind.LOAD_WINDOW_REVERSE_TRAFFIC,
