@@ -7,6 +7,7 @@ samples' own times.
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -229,3 +230,23 @@ def test_limits_hold_and_fail_closed(scene: Scene) -> None:
     assert not kinds & {"limit-not-enforced", "observers-disagree", "host-under-reports", "host-over-reports"}, result[
         "findings"
     ]
+    # 7. A reboot ends a lease that would have lived on, as soon as the agent is at its hook again.
+    operation.weighbridge("leases", "grant", agent.name, "--rate", "1MB/s", "--depth", "64kB", "--lifetime", "60s")
+    granted_ns = time.monotonic_ns()
+    time.sleep(1)
+    assert scene.passed(granted_ns, time.monotonic_ns())[0] > OWN_DEPTH
+    rig.reboot(agent.name)
+    deadline = time.monotonic() + 60
+    while not (listed := _listed(operation, agent.name)) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    assert {row["floor_reason"] for row in listed if row["state"] == "floor"} >= {"rebooted"}
+    back_ns = time.monotonic_ns()
+    time.sleep(2)
+    assert scene.passed(back_ns, time.monotonic_ns())[0] < OWN_DEPTH
+    assert time.monotonic_ns() < granted_ns + 60 * NS
+
+
+def _listed(operation: Operation, agent: str) -> list[dict[str, str]]:
+    """Return what is in force at an agent; nothing while it does not answer."""
+    done = operation.weighbridge("leases", "list", "--json", expected=(0, 3))
+    return [row for row in json.loads(done.stdout)["limits"] if row["agent"] == agent]
