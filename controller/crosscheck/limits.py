@@ -137,6 +137,26 @@ def _sum(parts: Sequence[int | None]) -> int | None:
 def judge_limit(limit: Limit, cases: Sequence[Case], from_ns: int) -> LimitResult:
     """Judge one limit of one node and direction from ``from_ns`` (of the timeline) to the end of the period.
 
+    What load windows let through beside it is no excess, and no proof that it was kept: an excess that their budgets
+    could explain leaves the limit open.
+    """
+    result = _judge(limit, cases, from_ns)
+    loaded = max(case.evidence.load_bytes for case in cases)
+    if result.holds is not Holds.NO or not loaded:
+        return result
+    beside = _judge(replace(limit, bytes=limit.bytes + loaded), cases, from_ns)
+    if beside.holds is Holds.NO:
+        return replace(result, text=f"{result.text}; load windows let {declared(loaded)} in beside it at most")
+    text = (
+        f"not proven kept beside the load windows, which let {declared(loaded)} in; judge the time outside of them by "
+        f"itself: {result.text.removeprefix('exceeded for certain ')}"
+    )
+    return replace(result, holds=Holds.UNKNOWN, text=text, exceeded_by=())
+
+
+def _judge(limit: Limit, cases: Sequence[Case], from_ns: int) -> LimitResult:
+    """Judge one limit by itself.
+
     1. Each observer is a witness of the sum over the node's links; a domain proves what any of its observers proves.
     2. Exceeded, and kept: f + 1 domains, at least one off the host.
     3. The fullest window: at least the (f+1)-th largest of the domains' leasts, at most the (f+1)-th smallest of

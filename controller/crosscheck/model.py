@@ -196,6 +196,7 @@ class LinkEvidence:
     """One link in one direction, as the observers tell it.
 
     ``dpu``, ``switch`` and ``port`` name the two ends of its cable for the report's drawing; no bound or law uses them.
+    ``load_bytes`` is what load windows that touch the period let the node move in this direction beside its limits.
     """
 
     link: str
@@ -207,6 +208,7 @@ class LinkEvidence:
     dpu: str | None = None
     switch: str | None = None
     port: str | None = None
+    load_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from controller.observations.agents import PortGroup, read_agent
 from controller.observations.down import idle_readings
 from controller.observations.hosts import read_host
 from controller.observations.limits import Heard, limit_findings
+from controller.observations.loads import load_budgets
 from controller.observations.meters import MeterFindings
 from controller.observations.runs import runs
 from controller.observations.series import Note, Series, paired
@@ -126,6 +127,7 @@ def _links(
     """Yield the evidence of each link and direction; what agents found in the way of their meters is added."""
     found = runs(journal, period)
     silences = Silences(journal, period, found, longest_gap_ns=site.assumptions.crosscheck.largest_gap_ns)
+    loads = load_budgets(journal, period)
     for dpu in site.agents():
         paths = list(_paths(site, dpu))
         groups = {group for path in paths for group in (path.uplinks, path.host_ports)}
@@ -136,7 +138,7 @@ def _links(
         claimed = {path.host_interfaces for path in paths if path.host_interfaces and not path.shares_host_ports}
         host = read_host(journal, dpu.node, claimed, period) if claims else {}
         for path in paths:
-            tracks = _Tracks(site, path, silences)
+            tracks = _Tracks(site, path, silences, loads)
             tracks.add(Observer.DPU_UPLINK, agent[path.uplinks], source=dpu.name)
             tracks.add(Observer.SWITCH, _at_switch(path, switches), source=path.links[0].switch)
             if not path.shares_host_ports:
@@ -164,8 +166,8 @@ def _at_switch(path: _Path, switches: Mapping[str, SwitchRecord]) -> Series:
 class _Tracks:
     """Collects the tracks of one path, in both directions."""
 
-    def __init__(self, site: Site, path: _Path, silences: Silences) -> None:
-        self._site, self._path, self._silences = site, path, silences
+    def __init__(self, site: Site, path: _Path, silences: Silences, loads: Mapping[tuple[str, Direction], int]) -> None:
+        self._site, self._path, self._silences, self._loads = site, path, silences, loads
         self._tracks: dict[Direction, dict[Observer, Track]] = {direction: {} for direction in Direction}
 
     def add(self, observer: Observer, series: Series, *, source: str) -> None:
@@ -204,6 +206,7 @@ class _Tracks:
                 dpu=first.dpu,
                 switch=first.switch if alone else None,
                 port=first.port if alone else None,
+                load_bytes=self._loads.get((first.node, direction), 0),
             )
 
     def _has(self, observer: Observer) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.crosscheck.model import Finding, FindingKind, Period
-from controller.loads.window import Opened, grants_of
+from controller.journal import Journal, Kind
+from controller.loads.window import Opened, grants_of, windows_in
 from controller.site import Dpu
 from protos.lease import Slot
 from protos.reading import Direction
@@ -22,6 +23,21 @@ _KINDS = {
     Direction.INGRESS: FindingKind.LOAD_WINDOW_OVERRUN,
     Direction.EGRESS: FindingKind.LOAD_WINDOW_REVERSE_TRAFFIC,
 }
+
+
+def load_budgets(journal: Journal, period: Period) -> dict[tuple[str, Direction], int]:
+    """Return what load windows that touch ``period`` let each node move in each direction, in bytes.
+
+    Raises:
+        EvidenceError: a journaled load window cannot be read.
+    """
+    found: dict[tuple[str, Direction], int] = {}
+    for opened in windows_in(journal.entries(kinds=[Kind.LOAD_WINDOW], to_ns=period.to_ns)):
+        if opened.end_ns > period.from_ns and opened.opened_ns <= period.to_ns:
+            for direction in Direction:
+                key = (opened.node, direction)
+                found[key] = found.get(key, 0) + opened.window.most_bytes(direction)
+    return found
 
 
 @dataclass(slots=True)

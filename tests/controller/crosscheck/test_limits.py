@@ -98,3 +98,17 @@ def test_what_could_be_proven_is_said_when_nothing_is() -> None:
     assert result.holds is Holds.UNKNOWN
     # 10 MB over 10 s + 2 * (20 s + 3 s), rounded down
     assert "a steady 178 kB/s is the most that can be proven" in result.text
+
+
+def test_what_a_load_window_let_in_is_neither_an_excess_nor_a_proof_that_the_limit_was_kept() -> None:
+    burst = steady(T0 + 20 * S, T0 + 25 * S, 5_000_000, frame=50_000)
+    built = link(everywhere(burst), direction=Direction.INGRESS, start=T0 - 20 * S, end=T0 + 80 * S)
+    assert judged(built, 1).holds is Holds.NO
+    explained = judged(replace(built, load_bytes=15_000_000), 1)
+    assert explained.holds is Holds.UNKNOWN
+    assert explained.exceeded_by == ()
+    assert "beside the load windows, which let 15.0 MB in" in explained.text
+    # More than limit and load windows together is an excess all the same, and a quiet node is compliant as ever.
+    assert judged(replace(built, load_bytes=14_000_000), 1).holds is Holds.NO
+    quiet = link(everywhere(QUIET), direction=Direction.INGRESS, start=T0 - 20 * S, end=T0 + 80 * S)
+    assert judged(replace(quiet, load_bytes=15_000_000), 1).holds is Holds.YES

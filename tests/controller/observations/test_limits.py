@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from controller.crosscheck.model import Finding, FindingKind, Period
-from controller.loads.window import Opened, grants_of
+from controller.journal import Journal
+from controller.loads.window import Opened, close_entry, grants_of
 from controller.observations.limits import LimitFindings
+from controller.observations.loads import load_budgets
 from controller.site import Dpu, Endpoint, Uplink
+from controller.timeline import Timeline
 from protos.buckets import TrafficClass
 from protos.lease import Lease, LeaseKind, LoadWindow, Revocation, Slot
 from protos.leasewire import DIRECTION_TO_WIRE, KIND_TO_WIRE, load_window_body
@@ -161,3 +165,14 @@ def test_what_is_sent_beyond_the_budget_is_an_overrun_and_the_other_way_reverse_
         passed = loading(slot, (6, 0, 0, True), (7, volume + 70, 0, True))
         over = [each for each in found(passed, windows=[OPENED]) if each.kind is kind]
         assert [(each.certain, each.bytes_at_least) for each in over] == [(True, 70)]
+
+
+def test_a_load_window_counts_for_its_node_and_directions_while_it_touches_the_period(tmp_path: Path) -> None:
+    _, anchor = Timeline.first()
+    with Journal.create(tmp_path / "journal.db", anchor, OPENED.entry()) as journal:
+        both = {("node1", Direction.INGRESS): 1_000_000, ("node1", Direction.EGRESS): 10_000}
+        assert load_budgets(journal, Period(0, 5 * S)) == both
+        assert load_budgets(journal, Period(604 * S, 700 * S)) == both
+        assert load_budgets(journal, Period(0, 4 * S)) == load_budgets(journal, Period(605 * S, 700 * S)) == {}
+        journal.append(close_entry(OPENED, 9 * S))
+        assert load_budgets(journal, Period(9 * S, 700 * S)) == {}
