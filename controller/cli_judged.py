@@ -15,6 +15,7 @@ from controller.errors import OperatorError
 
 if TYPE_CHECKING:  # a command is parsed, and refused where it is wrong, before what it needs is loaded
     from controller.crosscheck.model import Period
+    from controller.journal import Journal
     from controller.judgement import Part
 
 
@@ -53,24 +54,15 @@ def from_journal(site_file: Path, asked: Asked) -> tuple[list[Part], Writing]:
         OperatorError: the period is none, or there is no journal.
         EvidenceError: an entry is damaged.
     """
-    from controller.crosscheck.model import Period  # noqa: PLC0415  see above
-    from controller.journal import Journal  # noqa: PLC0415
-    from controller.judgement import differs, end_of_now_ns, in_force, judge_period, too_late  # noqa: PLC0415
+    from controller.journal import Journal  # noqa: PLC0415  see above
+    from controller.judgement import differs, judge_period  # noqa: PLC0415
     from controller.site import load  # noqa: PLC0415
     from controller.timeline import Timeline, clock_error  # noqa: PLC0415
 
     site = load(site_file, secrets=False)
     with Journal.open(site.controller.journal, read_only=True) as journal:
         timeline = Timeline.view(journal)
-        now_ns = timeline.now_ns()
-        period = asked.exact or parse_period(last=asked.last, start=asked.start, end=asked.end, now_ns=now_ns)
-        late = too_late(period, now_ns)
-        if late is not None:
-            raise late
-        if period.to_ns == now_ns:
-            end_ns = end_of_now_ns(journal, in_force(journal), now_ns)
-            length_kept = period.from_ns - (now_ns - end_ns) if asked.start is None else period.from_ns
-            period = Period(min(length_kept, end_ns - 1), end_ns)
+        period = settled(journal, asked, timeline.now_ns())
         warning = differs(site, journal)
         if warning is not None:
             typer.echo(f"note: {warning}", err=True)
@@ -78,6 +70,26 @@ def from_journal(site_file: Path, asked: Asked) -> tuple[list[Part], Writing]:
         error = clock_error(journal, from_ns=period.from_ns, to_ns=period.to_ns)
         generated_ns = timeline.now_ns() + timeline.clock_error_ns()
     return parts, Writing(generated_ns, error)
+
+
+def settled(journal: Journal, asked: Asked, now_ns: int) -> Period:
+    """Return the period asked for; one that ends now ends where every observer has looked, and keeps its length.
+
+    Raises:
+        OperatorError: it is none, or lies in the future.
+    """
+    from controller.crosscheck.model import Period  # noqa: PLC0415  see above
+    from controller.judgement import end_of_now_ns, in_force, too_late  # noqa: PLC0415
+
+    period = asked.exact or parse_period(last=asked.last, start=asked.start, end=asked.end, now_ns=now_ns)
+    late = too_late(period, now_ns)
+    if late is not None:
+        raise late
+    if period.to_ns != now_ns:
+        return period
+    end_ns = end_of_now_ns(journal, in_force(journal), now_ns)
+    length_kept = period.from_ns - (now_ns - end_ns) if asked.start is None else period.from_ns
+    return Period(min(length_kept, end_ns - 1), end_ns)
 
 
 def now_ns() -> int:

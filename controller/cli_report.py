@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from controller.cli_judged import Asked, settled
 from controller.cli_options import SITE_FILE, SiteFile
-from controller.cli_period import parse_period
 from controller.cli_results import Writing
 
 if TYPE_CHECKING:
@@ -49,17 +49,8 @@ def report(  # noqa: PLR0917  typer reads options from the signature
     """
     from controller.bundle import Extent  # noqa: PLC0415  what a wrong option does not need
     from controller.bundle_make import issue, write  # noqa: PLC0415
-    from controller.crosscheck.model import Period  # noqa: PLC0415
     from controller.journal import Journal  # noqa: PLC0415
-    from controller.judgement import (  # noqa: PLC0415
-        EXIT_CODES,
-        end_of_now_ns,
-        in_force,
-        json_text,
-        judge_period,
-        too_late,
-        worst,
-    )
+    from controller.judgement import EXIT_CODES, json_text, judge_period, worst  # noqa: PLC0415
     from controller.logkeys import make_site_keys  # noqa: PLC0415
     from controller.report_set import bundle_path, write_pages  # noqa: PLC0415
     from controller.site import load  # noqa: PLC0415
@@ -69,15 +60,7 @@ def report(  # noqa: PLR0917  typer reads options from the signature
     path = site.controller.journal
     with Journal.open(path, read_only=True) as reader, reader.snapshot() as size:
         timeline = Timeline.view(reader)
-        now_ns = timeline.now_ns()
-        period = parse_period(last=last, start=start, end=end, now_ns=now_ns)
-        late = too_late(period, now_ns)
-        if late is not None:
-            raise late
-        if period.to_ns == now_ns:
-            end_ns = end_of_now_ns(reader, in_force(reader), now_ns)
-            begin_ns = period.from_ns - (now_ns - end_ns) if start is None else period.from_ns
-            period = Period(min(begin_ns, end_ns - 1), end_ns)
+        period = settled(reader, Asked(last, start, end), timeline.now_ns())
         parts = judge_period(reader, period)
         error = clock_error(reader, from_ns=period.from_ns, to_ns=period.to_ns)
     bundle = bundle_path(output)
