@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -253,40 +248,3 @@ def test_keys_are_made_once_and_kept(path: Path) -> None:
     shutil.copy(folder / "report.pem", folder / "log.pem")
     with pytest.raises(OperatorError, match="do not belong together"):
         load_site_keys(path)
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from controller.journal import Journal, Kind, NewEntry
-from controller.journal_log import publish
-from controller.logkeys import load_site_keys
-path = Path(sys.argv[1])
-keys = load_site_keys(path)
-with Journal.open(path) as journal:
-    n = len(journal)
-    while True:
-        journal.append(*(NewEntry(Kind.SCRAPE, "node1", n + i, b"x" * (n % 3000)) for i in range(5)))
-        found = publish(journal, keys.log)
-        n = found.checkpoint.size
-        print(n, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_killed_at_random_moments_nothing_promised_is_lost(journal: Journal, keys: SiteKeys, path: Path) -> None:
-    import random  # noqa: PLC0415
-
-    journal.close()
-    rng = random.Random(7)
-    for _ in range(20):
-        with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            promised = int(process.stdout.readline())
-            time.sleep(rng.random() * 0.1)
-            os.kill(process.pid, signal.SIGKILL)
-            promised = max([promised, *(int(line) for line in process.stdout.read().split())])
-        with Journal.open(path, read_only=True) as reader:
-            assert sizes(reader)[-1] >= promised
-            assert len(reader) >= promised
-        assert texts(path) == []
