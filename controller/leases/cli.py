@@ -37,14 +37,15 @@ def list_leases(site_file: SiteFile = SITE_FILE, as_json: AsJson = False) -> Non
     from controller.leases.table import table  # noqa: PLC0415
     from controller.site import load  # noqa: PLC0415
 
-    rows, silent = listed(load(site_file))
+    found = listed(load(site_file))
     if as_json:
-        typer.echo(json.dumps({"limits": rows, "silent": silent}, indent=2))
+        body = {"limits": found.rows, "unlimited": found.unlimited, "silent": found.silent}
+        typer.echo(json.dumps(body, indent=2))
     else:
-        table(rows)
-        for agent, problem in silent.items():
+        table(found.rows)
+        for agent, problem in {**found.unlimited, **found.silent}.items():
             typer.echo(f"{agent}: {problem}", err=True)
-    if silent:
+    if found.silent:
         raise typer.Exit(3)
 
 

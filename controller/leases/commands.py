@@ -64,9 +64,19 @@ def with_agent(site: Site, dpu: Dpu, do: Callable[[AgentChannel], Awaitable[_Res
         raise failure_of(error, Look.LEASE, who, credential=credential) from error
 
 
-def listed(site: Site) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return a row for everything that is limited at any agent, and what keeps the others from being known."""
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A row for everything that is limited at any agent; agents that limit nothing, and those that do not answer."""
+
+    rows: list[dict[str, Any]]
+    unlimited: dict[str, str]
+    silent: dict[str, str]
+
+
+def listed(site: Site) -> Listed:
+    """Ask every agent what is in force there."""
     rows: list[dict[str, Any]] = []
+    unlimited: dict[str, str] = {}
     silent: dict[str, str] = {}
     with Journal.open(site.controller.journal, read_only=True) as journal:
         grants = {(each.agent, each.slot): each.id for each in active(journal.entries(kinds=[Kind.GRANT])).values()}
@@ -77,11 +87,11 @@ def listed(site: Site) -> tuple[list[dict[str, Any]], dict[str, str]]:
             silent[dpu.name] = str(failure)
             continue
         if reply.limits.backend in {"", "none"}:
-            silent[dpu.name] = "limits nothing"
+            unlimited[dpu.name] = "limits nothing: its configuration says so"
         elif reply.limits.unavailable:
-            silent[dpu.name] = f"cannot limit: {reply.limits.unavailable}"
+            unlimited[dpu.name] = f"LIMITS NOTHING, though it is told to: {reply.limits.unavailable}"
         rows += [row_of(dpu.name, each, reply.monotonic_ns, grants) for each in reply.limits.limiters]
-    return rows, silent
+    return Listed(rows, unlimited, silent)
 
 
 async def _describe(channel: AgentChannel) -> lease_pb2.LeaseReply:

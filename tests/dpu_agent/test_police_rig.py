@@ -11,6 +11,7 @@ import pytest
 from dpu_agent.limits.order import LimitClass, LimiterError, Order, Passed
 from dpu_agent.limits.police import MAX_RATE_BYTES_PER_S, Policer
 from dpu_agent.meter.meters import Meters
+from hil.bench import lease_cases
 from hil.bench.metered_path import DPU, FAR, HOST_PORT, UPLINK, MeteredPath
 from protos.lease import most_bytes
 from protos.wire import MeterReading
@@ -190,3 +191,14 @@ def test_what_cannot_be_is_refused_and_changes_nothing(place: Place) -> None:
     assert [each.rate_bytes_per_s for each in place.policer.read_back()] == [1]
     with place.path.inside(DPU), pytest.raises(LimiterError, match="meter of a port must run"):
         Policer(["p7"], bpf_file_system=place.path.bpf)
+
+
+def test_leases_one_after_the_other_are_all_in_force_and_leave_nothing_behind() -> None:
+    """Sixty here; ten thousand in `make bench AREA=limits`."""
+    with MeteredPath() as path:
+        meters = path.meters()
+        try:
+            found = lease_cases.run(path, 60)
+        finally:
+            meters.close()
+    assert (len(found.latencies_ns), found.not_read_back, found.grown_files) == (60, 0, 0)

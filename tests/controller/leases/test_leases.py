@@ -228,9 +228,9 @@ def test_a_grant_is_leased_at_once_shared_by_ports_and_revoked_at_once(scene: Sc
     rates = [scene.reading(port).state.rate_bytes_per_s for port in ("p0", "pf0hpf", "pf0vf0")]
     assert rates == [555_537, 277_768, 277_768]
     assert most_bytes(555_537, 64_000, 3_600 * NS) <= 2 * 10**9 < most_bytes(555_538, 64_000, 3_600 * NS)
-    rows, silent = listed(scene.site)
-    assert set(silent) == {OTHER}
-    leased = [row for row in rows if row["state"] == "standing"]
+    found = listed(scene.site)
+    assert (set(found.silent), found.unlimited) == ({OTHER}, {})
+    leased = [row for row in found.rows if row["state"] == "standing"]
     assert {row["grant"] for row in leased} == {each.id for each in made}
     assert all(0 < int(row["left_ns"]) <= 30 * NS for row in leased)
     one = next(each for each in made if each.slot.port == "p0")
