@@ -26,6 +26,8 @@ GRANT       JSON of :mod:`controller.leases.grant`             agent name
 LEASE       the exact bytes of a SignedLease or                agent name            what, grant
             SignedLeaseRevocation, written before it is sent
 LOAD_WINDOW JSON of :mod:`controller.loads.window`             agent name
+CLASS_TABLE the exact bytes of a SignedClassTable, written     agent name
+            before it is sent
 ATTEMPT     JSON what, reason, text, first_sent_ns,            the device
             gave_up_ns
 WEIGHT      JSON link, direction, from_ns, to_ns, bytes,       link name
@@ -77,6 +79,7 @@ class Kind(enum.Enum):
     GRANT = "grant"
     LEASE = "lease"
     LOAD_WINDOW = "load-window"
+    CLASS_TABLE = "class-table"
 
 
 class ConflictingEntryError(EvidenceError):

@@ -16,6 +16,7 @@ from typing import TypeVar
 from controller.crosscheck.model import Assumptions as CrossCheckAssumptions
 from controller.crosscheck.model import Limit
 from controller.errors import OperatorError
+from protos.buckets import TrafficClass
 from protos.reading import Framing
 
 
@@ -43,10 +44,11 @@ class ControllerFiles:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """Nodes that may talk freely to each other; limits apply at its boundary."""
+    """Nodes that may talk freely to each other; limits apply at its boundary. ``addresses`` are prefixes of theirs."""
 
     name: str
     nodes: tuple[str, ...]
+    addresses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +146,24 @@ class Dpu:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A host with its DPUs. ``exporter`` is the URL of its own metrics, or None where it makes no claim."""
+    """A host with its DPUs. ``exporter`` is the URL of its own metrics, or None where it makes no claim.
+
+    ``addresses`` are its prefixes on the data network.
+    """
 
     name: str
     pod: str
     exporter: str | None
     dpus: tuple[Dpu, ...]
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Addresses that are no node's, and what traffic with them is for."""
+
+    prefix: str
+    traffic_class: TrafficClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +274,7 @@ class Site:
     limits: tuple[Limit, ...]
     assumptions: Assumptions
     witnesses: tuple[SiteWitness, ...] = ()
+    networks: tuple[Network, ...] = ()
 
     def agents(self) -> tuple[Dpu, ...]:
         """Every DPU, in the order of the file: each runs one agent."""

@@ -19,6 +19,7 @@ from controller.site import (
     Dpu,
     Endpoint,
     Link,
+    Network,
     Node,
     OtherPort,
     Pod,
@@ -41,7 +42,10 @@ from controller.site_schema import (
     UplinkSection,
 )
 from controller.site_values import split_address
+from protos.buckets import CLASSES
 from protos.reading import Framing
+
+TRAFFIC = {each.title: each for each in CLASSES}
 
 
 def build(path: Path, *, secrets: bool) -> Site:
@@ -91,6 +95,7 @@ class _Builder:
                 pod_of[node.name],
                 None if node.host is None else node.host.exporter,
                 tuple(self._dpu(node.name, dpu) for dpu in node.dpus),
+                tuple(node.addresses),
             )
             for node in file.nodes
         )
@@ -104,7 +109,7 @@ class _Builder:
                 certificate=self._folder / file.controller.certificate,
                 key=self._folder / file.controller.key,
             ),
-            pods=tuple(Pod(pod.name, tuple(pod.nodes)) for pod in file.pods),
+            pods=tuple(Pod(pod.name, tuple(pod.nodes), tuple(pod.addresses)) for pod in file.pods),
             nodes=nodes,
             links=_links(file, nodes),
             switches=tuple(self._switch(switch) for switch in file.switches),
@@ -117,6 +122,7 @@ class _Builder:
             limits=tuple(Limit(limit.window, limit.bytes) for limit in file.limits),
             assumptions=_assumptions(file.assumptions),
             witnesses=tuple(SiteWitness(each.key, each.url) for each in file.witnesses),
+            networks=tuple(Network(each.prefix, TRAFFIC[each.traffic]) for each in file.networks),
         )
 
     def _dpu(self, node: str, dpu: DpuSection) -> Dpu:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from controller import site_addresses
 from controller.site import did_you_mean
 from controller.site_schema import DpuSection, NodeSection, SiteSection, Snmp2cSection
 from controller.site_values import split_address
@@ -293,4 +294,5 @@ _CHECKS: tuple[Callable[[SiteSection], Iterator[Problem]], ...] = (
     _limits,
     _assumptions,
     _witnesses,
+    site_addresses.problems,
 )

@@ -24,6 +24,7 @@ from controller.site_values import (
     PositiveBytes,
     PositiveDuration,
     Ppm,
+    Prefix,
     Rate,
     SwitchPort,
     Text,
@@ -54,6 +55,11 @@ class PodSection(Section):
 
     name: Name = Field(description="the pod's name", examples=["pod-a"])
     nodes: list[Name] = Field(description="the nodes in it", examples=["[node1, node2]"], min_length=1)
+    addresses: list[Prefix] = Field(
+        default=[],
+        description="prefixes on the data network that only its nodes use; which node's is said at the node",
+        examples=["[10.77.0.0/24, 'fd00:77::/64']"],
+    )
 
 
 class HostSection(Section):
@@ -172,6 +178,22 @@ class NodeSection(Section):
         examples=["{exporter: 'http://10.250.0.31:9100/metrics'}"],
     )
     dpus: list[DpuSection] = Field(description="its DPUs", examples=["[{name: node1-dpu0, ...}]"], min_length=1)
+    addresses: list[Prefix] = Field(
+        default=[],
+        description="its addresses on the data network, as prefixes: by them traffic is counted by pod and by node",
+        examples=["[10.77.0.1/32]"],
+    )
+
+
+class NetworkSection(Section):
+    """Addresses that are no node's."""
+
+    prefix: Prefix = Field(description="the addresses; the longest prefix wins", examples=["10.88.0.0/16"])
+    traffic: Literal["other-pod", "front-end", "storage", "management"] = Field(
+        description="the class of traffic to and from them; what no prefix names is `unknown`, and limits treat that "
+        "as other pod",
+        examples=["storage"],
+    )
 
 
 class LinkSection(Section):
@@ -300,7 +322,8 @@ class AssumptionsSection(Section):
     host_segment_header: Bytes = Field(
         default=90,
         description="headers that each further frame of a segmented packet repeats, where the host counts packets "
-        "before they are cut (Ethernet, a VLAN tag, IPv6, TCP with timestamps: 90 B); `0B` if its counter counts frames",
+        "before they are cut (Ethernet, a VLAN tag, IPv6, TCP with timestamps: 90 B); `0B` if its counter counts "
+        "frames",
         examples=["90B"],
     )
     required_coverage: Annotated[float, Field(gt=0, le=1)] = Field(
@@ -347,6 +370,11 @@ class SiteSection(Section):
     )
     pods: list[PodSection] = Field(description="the pods", examples=["[{name: pod-a, nodes: [node1]}]"], min_length=1)
     nodes: list[NodeSection] = Field(description="the nodes", examples=["[{name: node1, ...}]"], min_length=1)
+    networks: list[NetworkSection] = Field(
+        default=[],
+        description="what else is on the data network",
+        examples=["[{prefix: 10.88.0.0/16, traffic: storage}]"],
+    )
     links: list[LinkSection] = Field(
         description="the links", examples=["[{name: node1/p0, dpu: node1-dpu0, uplink: p0, switch: sw1, port: eth1}]"]
     )

@@ -136,6 +136,19 @@ def _exporter_url(value: Any) -> str:
     return _url(value, "http://10.250.0.31:9100/metrics", "an exporter", "exporters are read")
 
 
+def _prefix(value: Any) -> str:
+    example = "10.77.0.0/24"
+    text = _text(value, example)
+    remedy = f"Write it like `{example}` or `fd00:77::/64`; one address is `/32` or `/128`"
+    if "/" not in text:
+        raise wrong(f"{text!r} has no prefix length", remedy)
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError as error:
+        raise wrong(f"{text!r} is not a prefix ({error})", remedy) from error
+    return str(network)
+
+
 def _witness_url(value: Any) -> str:
     return _url(value, "http://192.0.2.9:7480", "a witness", "witnesses are asked")
 
@@ -185,6 +198,7 @@ Ppm = Annotated[int, _quantity(_parse_ppm, "1000ppm", 0)]
 AgentAddress = Annotated[str, _address("10.250.0.11:7443", literal=True)]
 Address = Annotated[str, _address("10.250.0.2:161", literal=False)]
 ExporterUrl = Annotated[str, BeforeValidator(_exporter_url)]
+Prefix = Annotated[str, BeforeValidator(_prefix)]
 WitnessUrl = Annotated[str, BeforeValidator(_witness_url)]
 WitnessKey = Annotated[str, BeforeValidator(_witness_key)]
 HostKey = Annotated[str, BeforeValidator(_host_key)]

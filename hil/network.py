@@ -22,7 +22,7 @@ NAMESPACES = Path("/run/netns")
 _MANAGEMENT_BRIDGE = "mgmt"
 # What makes a counter count something else than frames on the wire, or makes frames that were not on it:
 # segments built by or merged in the card, VLAN tags kept beside the frame, checksums left out.
-_OFFLOADS = ("tso", "gso", "gro", "tx", "rxvlan", "txvlan")
+_OFFLOADS = ("tso", "gso", "gro", "tx", "rxvlan", "txvlan", "tx-vlan-stag-hw-insert", "rx-vlan-stag-hw-parse")
 # Matches every frame whatever its length (u32 and flower need bytes to look at): classic BPF "return -1".
 _EVERYTHING = "1,6 0 0 4294967295"
 _LONGEST_REMOVAL_S = 10.0

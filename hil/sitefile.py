@@ -53,6 +53,10 @@ def describe(rig_file: RigFile, plan: Plan, host_keys: Mapping[str, KeyPair]) ->
         },
         "pods": [{"name": pod.name, "nodes": list(pod.nodes)} for pod in rig_file.pods],
         "nodes": [_node(rig_file, plan, node, host_keys) for node in rig_file.nodes()],
+        "networks": [
+            {"prefix": f"{machine.data_address}/32", "traffic": "front-end"}
+            for machine in plan.with_role(Role.FRONT_END)
+        ],
         "links": links,
         "switches": [
             {
@@ -117,4 +121,5 @@ def _node(rig_file: RigFile, plan: Plan, node: str, host_keys: Mapping[str, KeyP
     if offset_ns := rig_file.clock_offset_ns(node):
         described["agent_settings"] = {"clock_offset_ns": offset_ns}
     exporter = f"http://{host.management_address}:{rig_file.exporter.port}/metrics"
-    return {"name": node, "host": {"exporter": exporter}, "dpus": [described]}
+    addresses = [f"{host.data_address}/32"]
+    return {"name": node, "host": {"exporter": exporter}, "dpus": [described], "addresses": addresses}

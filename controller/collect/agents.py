@@ -17,6 +17,7 @@ import grpc
 
 from controller.collect.attempts import Look, LookFailed, Reason
 from controller.collect.channel import AgentChannel, failure_of, load_or_fail
+from controller.collect.classtables import ClassTableSender
 from controller.collect.clocks import ClockExchanger
 from controller.collect.framechain import FrameChain
 from controller.collect.pace import Backoff
@@ -50,8 +51,10 @@ class AgentCollector:
         load_credential: Callable[[], Credential],
         clock_interval_ns: int,
         timeline: str,
+        tables: ClassTableSender,
     ) -> None:
         """``timeline`` is the boot id of the controller's timeline. The journal is only read here."""
+        self._tables = tables
         self._dpu = dpu
         self._who = f"agent {dpu.name} at {dpu.agent}"
         self._journal, self._recorder = journal, recorder
@@ -62,7 +65,7 @@ class AgentCollector:
         """Hold sessions, one after the other; wait longer after each that brought nothing. Never returns."""
         backoff = Backoff(self._recorder.rng)
         while True:
-            session = Session(self._dpu.name, self._recorder)
+            session = Session(self._dpu.name, self._recorder, self._tables.seen)
             try:
                 await self._hold(session)
             except LookFailed as failure:
@@ -105,10 +108,14 @@ class AgentCollector:
                     interval_ns=self._clock_interval_ns,
                     explain=explain,
                 )
+                await self._tables.begin(channel)
                 silence_ns = max(SILENT_AFTER_LEAST_NS, SILENT_AFTER_INTERVALS * description.frame_interval_ns)
-                await session.collect(
-                    channel, chain, lambda: exchanger.run(lambda: self._note_silence(session, silence_ns))
-                )
+
+                async def beside() -> None:
+                    await self._note_silence(session, silence_ns)
+                    await self._tables.settle(channel)
+
+                await session.collect(channel, chain, lambda: exchanger.run(beside))
             except grpc.aio.AioRpcError as error:
                 raise explain(error, session.look) from error
 

@@ -23,6 +23,7 @@ class Look(enum.Enum):
     POLL = "poll"
     SCRAPE = "scrape"
     LEASE = "lease"
+    CLASS_TABLE = "class-table"
 
 
 class Reason(enum.Enum):
@@ -38,6 +39,7 @@ class Reason(enum.Enum):
     OTHER_KEY = "other-key"  # it shows or uses another key than the one enrolled
     BAD_SIGNATURE = "bad-signature"
     BROKEN_CHAIN = "broken-chain"  # a frame does not follow from the one before
+    OTHER_TABLE = "other-table"  # it counts by another class table than it was sent
     CONFLICT = "conflict"  # two different records under one number
     FRAMES_MISSING = "frames-missing"  # numbers were passed over; the frames in between never came
     SILENT = "silent"  # reachable, but it sends nothing

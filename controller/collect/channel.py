@@ -74,6 +74,11 @@ class AgentChannel:
             request_serializer=agent_pb2.ClockRequest.SerializeToString,
             response_deserializer=agent_pb2.ClockReply.FromString,
         )
+        self._set_class_table = self._channel.unary_unary(
+            f"/{SERVICE}/SetClassTable",
+            request_serializer=agent_pb2.SignedClassTable.SerializeToString,
+            response_deserializer=agent_pb2.ClassTableReply.FromString,
+        )
         self._apply_lease = self._channel.unary_unary(
             f"/{SERVICE}/ApplyLease",
             request_serializer=lease_pb2.SignedLease.SerializeToString,
@@ -108,6 +113,11 @@ class AgentChannel:
     async def exchange_clock(self, timeout_s: float) -> agent_pb2.ClockReply:
         """Return the agent's stamps. Raises grpc.aio.AioRpcError."""
         reply: agent_pb2.ClockReply = await self._exchange_clock(agent_pb2.ClockRequest(), timeout=timeout_s)
+        return reply
+
+    async def set_class_table(self, signed: agent_pb2.SignedClassTable, timeout_s: float) -> agent_pb2.ClassTableReply:
+        """Give the agent a class table; return which is in force then. Raises grpc.aio.AioRpcError."""
+        reply: agent_pb2.ClassTableReply = await self._set_class_table(signed, timeout=timeout_s)
         return reply
 
     async def apply_lease(self, signed: lease_pb2.SignedLease, timeout_s: float) -> lease_pb2.LeaseReply:

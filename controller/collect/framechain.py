@@ -38,6 +38,7 @@ class ReceivedFrame:
         number: the journal's number for it (:mod:`controller.framenumbers`).
         missing: first and last number passed over before it, or None.
         repeated: its number was there before.
+        class_table_sha256: of the class table it was counted by; empty where there was none.
     """
 
     raw: bytes
@@ -46,6 +47,7 @@ class ReceivedFrame:
     number: int
     missing: tuple[int, int] | None
     repeated: bool
+    class_table_sha256: bytes = b""
 
 
 class FrameChain:
@@ -102,7 +104,15 @@ class FrameChain:
             )
         if frame.sequence <= self.last_sequence:
             number = self._base + frame.sequence
-            return ReceivedFrame(raw, received_ns, frame.sequence, number, missing=None, repeated=True)
+            return ReceivedFrame(
+                raw,
+                received_ns,
+                frame.sequence,
+                number,
+                missing=None,
+                repeated=True,
+                class_table_sha256=frame.class_table_sha256,
+            )
         expected = self.last_sequence + 1
         if frame.sequence == expected and frame.previous_sha256 != self._last_sha256:
             raise LookFailed(
@@ -116,7 +126,15 @@ class FrameChain:
         self._hold(signed, frame)
         missing = (expected, frame.sequence - 1) if frame.sequence > expected else None
         number = self._base + frame.sequence
-        return ReceivedFrame(raw, received_ns, frame.sequence, number, missing=missing, repeated=False)
+        return ReceivedFrame(
+            raw,
+            received_ns,
+            frame.sequence,
+            number,
+            missing=missing,
+            repeated=False,
+            class_table_sha256=frame.class_table_sha256,
+        )
 
     def _hold(self, signed: frame_pb2.SignedFrame, frame: frame_pb2.Frame) -> None:
         self.last_sequence = frame.sequence

@@ -20,7 +20,9 @@ from typing import Any, TextIO, TypeAlias
 
 import httpx
 
+from controller.classtables import entries_for
 from controller.collect.agents import AgentCollector
+from controller.collect.classtables import ClassTableSender
 from controller.collect.hosts import HostCollector, scrape_client
 from controller.collect.narrator import Narrator
 from controller.collect.recorder import Recorder
@@ -153,6 +155,7 @@ def _agents(site: Site, journal: Journal, recorder: Recorder, timeline: str) -> 
             load_credential=lambda: load_site_credential(site),
             clock_interval_ns=site.collection.clock_interval_ns,
             timeline=timeline,
+            tables=ClassTableSender(dpu, entries_for(site, dpu), journal=journal, recorder=recorder),
         ).run()
 
 

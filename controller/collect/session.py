@@ -32,8 +32,11 @@ class _End:
 class Session:
     """One connection's work: receive, write, acknowledge; and exchange clocks."""
 
-    def __init__(self, agent: str, recorder: Recorder) -> None:
-        self._agent, self._recorder = agent, recorder
+    def __init__(
+        self, agent: str, recorder: Recorder, on_frame: Callable[[ReceivedFrame], None] = lambda _frame: None
+    ) -> None:
+        """``on_frame`` is told of each frame that is on the disk."""
+        self._agent, self._recorder, self._on_frame = agent, recorder, on_frame
         self._received: asyncio.Queue[ReceivedFrame | _End] = asyncio.Queue(MAX_UNWRITTEN_FRAMES)
         self.look = Look.CONNECT
         self.look_since_ns = recorder.now_ns()
@@ -85,6 +88,8 @@ class Session:
             frames = [item for item in batch if isinstance(item, ReceivedFrame)]
             if frames:
                 await self._keep(frames)
+                for frame in frames:
+                    self._on_frame(frame)
                 self.brought_something = True
                 self._recorder.narrator.well(self._agent, Look.FRAMES.value, "frames arrive")
                 await stream.acknowledge(frames[-1].sequence)

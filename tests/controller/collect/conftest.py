@@ -30,6 +30,7 @@ from controller.credentials import Credential, load_credential
 from controller.journal import Journal, Kind, NewEntry
 from controller.pki import Role, create_ca, issue_certificate, write_issued, write_new
 from controller.site import Dpu, Endpoint, Uplink
+from dpu_agent.classtable import ClassTableRejectedError, ClassTables, Table
 from protos.signing import SigningDomain, sign
 from protos.v1 import agent_pb2, frame_pb2, reading_pb2
 
@@ -57,6 +58,10 @@ class AgentDouble:
     clock_lies_ns: int = 0
     certificate: str = "node1-dpu0"
     port: int = 0
+    tables: ClassTables | None = None
+    """The real agent's; without it there is no such RPC."""
+    table_lies: bytes = b""
+    """A hash that the next frames carry in place of the one in force."""
     _server: grpc.aio.Server | None = None
     _last_sha256: bytes = b""
     _more: asyncio.Event = field(default_factory=asyncio.Event)
@@ -104,6 +109,7 @@ class AgentDouble:
                 ports=[port],
                 agent_version="0.0.0",
                 agent_start=1,
+                class_table_sha256=self.table_lies or (self.tables.table.sha256 if self.tables else b""),
             )
             body = frame.SerializeToString()
             self._last_sha256 = hashlib.sha256(body).digest()
@@ -134,9 +140,17 @@ class AgentDouble:
 
     def _handlers(self) -> grpc.GenericRpcHandler:
         """The service, with frames as raw bytes: a double must be able to send what is no frame."""
+        tables = {}
+        if self.tables is not None:
+            tables["SetClassTable"] = grpc.unary_unary_rpc_method_handler(
+                self._set_class_table,
+                agent_pb2.SignedClassTable.FromString,
+                agent_pb2.ClassTableReply.SerializeToString,
+            )
         return grpc.method_handlers_generic_handler(
             "weighbridge.v1.AgentService",
             {
+                **tables,
                 "Describe": grpc.unary_unary_rpc_method_handler(
                     self._describe, agent_pb2.DescribeRequest.FromString, agent_pb2.AgentDescription.SerializeToString
                 ),
@@ -156,9 +170,24 @@ class AgentDouble:
             self._server = None
 
     async def _describe(self, _request: object, _context: object) -> agent_pb2.AgentDescription:
+        table = self.tables.table if self.tables else Table()
         return agent_pb2.AgentDescription(
-            agent=self.name, agent_version="0.0.0", frame_public_key=self.public_key, frame_interval_ns=50_000_000
+            agent=self.name,
+            agent_version="0.0.0",
+            frame_public_key=self.public_key,
+            frame_interval_ns=50_000_000,
+            last_sequence=self.last_sequence,
+            class_table_sequence=table.sequence,
+            class_table_sha256=table.sha256,
         )
+
+    async def _set_class_table(self, request: agent_pb2.SignedClassTable, context: Any) -> agent_pb2.ClassTableReply:
+        assert self.tables is not None
+        try:
+            table = self.tables.accept(request.SerializeToString(deterministic=True))
+        except ClassTableRejectedError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        return agent_pb2.ClassTableReply(sequence=table.sequence, sha256=table.sha256)
 
     async def _exchange_clock(self, _request: object, _context: object) -> agent_pb2.ClockReply:
         received = self.monotonic_ns()

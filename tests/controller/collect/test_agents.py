@@ -19,6 +19,7 @@ from controller.collect import agents, channel, clocks, pace, session
 from controller.collect.agents import AgentCollector
 from controller.collect.attempts import Look, Reason
 from controller.collect.channel import failure_of
+from controller.collect.classtables import ClassTableSender
 from controller.credentials import Credential
 from controller.deploy.enrolment import Enrolment, enrol
 from controller.framenumbers import GAP
@@ -71,6 +72,7 @@ async def _run_collector(
             load_credential=surroundings.credential,
             clock_interval_ns=50_000_000,
             timeline="controller-boot",
+            tables=ClassTableSender(agent.dpu, [], journal=surroundings.journal, recorder=recorder),
         )
         running = asyncio.ensure_future(collector.run())
         other = asyncio.ensure_future(meanwhile()) if meanwhile else None
