@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from dpu_agent.limits.order import LimitClass, LimiterError, Order, Passed
 from dpu_agent.limits.police import MAX_RATE_BYTES_PER_S, Policer
 from dpu_agent.meter.meters import Meters
 from hil.bench import lease_cases
-from hil.bench.metered_path import DPU, FAR, HOST_PORT, UPLINK, MeteredPath
+from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_PORT, UPLINK, MeteredPath
 from protos.lease import most_bytes
 from protos.wire import MeterReading
 
@@ -22,6 +24,8 @@ OTHER = LimitClass.OTHER_POD
 HEADER = b"\xff" * 6 + b"\x02\x00\x00\x00\x00\x01"
 FRAME = HEADER + b"\x88\xb5" + bytes(986)
 NS = 10**9
+# linux/if_packet.h, linux/socket.h: such a socket hands its frames to the driver past every queue discipline.
+SOL_PACKET, PACKET_QDISC_BYPASS = 263, 20
 
 
 class Place:
@@ -55,10 +59,11 @@ class Place:
     ) -> None:
         self.policer.apply([Order(HOST_PORT, traffic_class, rate, depth, volume, until_ns, *floor)])
 
-    def flood(self, seconds: float, frames: tuple[bytes, ...] = (FRAME,)) -> tuple[int, int]:
+    def flood(self, seconds: float, frames: tuple[bytes, ...] = (FRAME,), *, bypass: bool = False) -> tuple[int, int]:
         """Send as fast as it goes; return the nanoseconds it surely took at most, and what the far end got."""
         before, began_ns = self.received(), time.monotonic_ns()
         with self.path.raw_socket() as sender:
+            sender.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, int(bypass))
             number = 0
             while time.monotonic_ns() - began_ns < seconds * NS:
                 for _ in range(20):
@@ -108,11 +113,32 @@ def test_every_frame_counts_whatever_it_is_made_of(place: Place) -> None:
         HEADER + b"\x88\xb5" + bytes(46),  # the smallest
     )
     place.order(200_000, 64_000)
-    before = place.passed().passed_bytes
-    elapsed_ns, received = place.flood(1.0, kinds)
-    passed = place.passed().passed_bytes - before
-    assert passed <= most_bytes(200_000, 64_000, elapsed_ns)
-    assert received == passed
+    for bypass in (False, True):
+        before = place.passed().passed_bytes
+        elapsed_ns, received = place.flood(0.6, kinds, bypass=bypass)
+        passed = place.passed().passed_bytes - before
+        assert passed <= most_bytes(200_000, 64_000, elapsed_ns)
+        assert received == passed
+
+
+def test_many_short_flows_share_one_bucket(place: Place) -> None:
+    place.order(200_000, 64_000)
+    with place.path.inside(HOST):
+        senders = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(200)]
+    before, began_ns = place.passed(), time.monotonic_ns()
+    try:
+        for number in range(2_000):
+            with contextlib.suppress(OSError):
+                senders[number % 200].sendto(bytes(1_000), (FAR_ADDRESS, 10_000 + number))
+            if number % 50 == 0:
+                time.sleep(0.001)
+    finally:
+        for sender in senders:
+            sender.close()
+    time.sleep(0.02)
+    elapsed_ns, after = time.monotonic_ns() - began_ns, place.passed()
+    assert after.passed_bytes - before.passed_bytes <= most_bytes(200_000, 64_000, elapsed_ns)
+    assert after.dropped_bytes > before.dropped_bytes
 
 
 def test_an_order_ends_in_the_kernel_and_its_volume_too(place: Place) -> None:
