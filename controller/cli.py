@@ -40,6 +40,7 @@ COMMANDS = {
     "run": "controller.cli_run:app",
     "crosscheck": "controller.cli_crosscheck:app",
     "explain": "controller.cli_explain:app",
+    "rules": "controller.cli_rules:app",
     "topology": "controller.topology_cli:app",
     "report": "controller.cli_report:app",
     "verify": "controller.cli_verify:app",

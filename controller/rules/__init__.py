@@ -1,0 +1,1 @@
+"""Rules and shapes: what traffic exceeds, and what it looks like. Pure: no clock, socket or file (ADR 120)."""
