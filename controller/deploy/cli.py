@@ -21,7 +21,7 @@ from controller.credentials import load_credential
 from controller.deploy.bundle import Bundle, build
 from controller.deploy.deploy import deploy as deploy_one
 from controller.deploy.options import Deployed, Options, Surroundings
-from controller.deploy.status import HEADINGS, OTHER_KEY, Asked, ask
+from controller.deploy.status import HEADINGS, METER_HEADINGS, OTHER_KEY, Asked, ask
 from controller.deploy.target import TARGETS, Target
 from controller.errors import EvidenceError, OperatorError, WeighbridgeError
 from controller.journal import Journal
@@ -201,3 +201,11 @@ def _print_status(rows: list[Asked]) -> None:
         if row.problem:
             typer.echo(f"{row.dpu.name}: {row.problem}", err=True)
     Console().print(table)
+    meters = [cells for row in rows for cells in row.meter_rows()]
+    if meters:
+        shown = Table(box=SIMPLE)
+        for heading in METER_HEADINGS:
+            shown.add_column(heading, no_wrap=heading in {"agent", "port"}, overflow="fold")
+        for cells in meters:
+            shown.add_row(*map(escape, cells))
+        Console().print(shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,11 @@ from controller.deploy.probe import describe
 from controller.errors import DeviceError
 from controller.journal import Journal
 from controller.site import Dpu
+from protos.buckets import TrafficClass
+from protos.units import format_bytes, format_duration
 from protos.v1 import agent_pb2, reading_pb2
+
+_SHOWN = 4
 
 ENROLLED, OTHER_KEY, NOT_ENROLLED = "enrolled", "other key", "not enrolled"
 
@@ -60,11 +65,17 @@ class Asked:
             "frame_interval_ns": str(answer.frame_interval_ns),
             "last_sequence": str(answer.last_sequence),
             "ports": [_port(port) for port in answer.ports],
+            "class_table": {
+                "sequence": str(answer.class_table_sequence),
+                "sha256": answer.class_table_sha256.hex() or None,
+            },
+            "meters": [_meter(meter) for meter in answer.meters],
             "spool": {
                 "oldest_sequence": str(answer.spool.oldest_sequence),
                 "frames": str(answer.spool.frames),
                 "bytes": str(answer.spool.bytes),
                 "lost_frames": str(answer.spool.lost_frames),
+                "trouble": answer.spool.trouble or None,
             },
         }
 
@@ -84,7 +95,15 @@ class Asked:
             f"{answer.spool.frames} frames, {answer.spool.lost_frames} lost",
         )
 
+    def meter_rows(self) -> list[tuple[str, ...]]:
+        """The cells under :data:`METER_HEADINGS`, a row a port; none where the agent says nothing of meters."""
+        if self.answer is None:
+            return []
+        table = self.answer.class_table_sha256.hex()[:12] or "none"
+        return [(self.dpu.name, *_meter_cells(meter, table)) for meter in self.answer.meters]
 
+
+METER_HEADINGS = ("agent", "port", "bucket", "epoch", "lost", "offloaded", "table", "audit", "by class", "by node")
 HEADINGS = ("agent", "address", "version", "bundle", "key", "clock", "ports", "spool")
 
 
@@ -112,6 +131,67 @@ def role_name(role: int) -> str:
         return reading_pb2.PortRole.Name(role).removeprefix("PORT_ROLE_").lower()
     except ValueError:
         return str(role)
+
+
+def class_title(number: int) -> str:
+    """Return a traffic class in words; one of a newer agent as its number."""
+    try:
+        return TrafficClass(number).title
+    except ValueError:
+        return str(number)
+
+
+def _meter_cells(meter: agent_pb2.MeterDescription, table: str) -> tuple[str, ...]:
+    if meter.unavailable:
+        return (meter.port, "none", "-", "-", "-", "-", meter.unavailable, "-", "-")
+    return (
+        meter.port,
+        format_duration(meter.width_ns),
+        str(meter.epoch),
+        f"{meter.lost_buckets}",
+        f"{meter.offloaded_ppm / 10_000:g} %",
+        table,
+        ", ".join(meter.findings) or "as installed",
+        _most((class_title(each.traffic_class), each.total.wire_bytes) for each in meter.classes),
+        _most((each.peer, each.wire_bytes) for each in meter.peers),
+    )
+
+
+def _most(counts: Iterable[tuple[str, int]]) -> str:
+    """The largest few, so that a row stays a row; --json has all."""
+    ordered = sorted(counts, key=lambda each: (-each[1], each[0]))
+    shown = [f"{name} {format_bytes(count)}" for name, count in ordered[:_SHOWN]]
+    return ", ".join([*shown, *([f"{len(ordered) - _SHOWN} more"] if len(ordered) > _SHOWN else [])]) or "nothing"
+
+
+def _meter(meter: agent_pb2.MeterDescription) -> dict[str, Any]:
+    if meter.unavailable:
+        return {"port": meter.port, "unavailable": meter.unavailable, "text": meter.unavailable_text}
+    return {
+        "port": meter.port,
+        "unavailable": None,
+        "source": meter.source,
+        "width_ns": str(meter.width_ns),
+        "epoch": meter.epoch,
+        "lost_buckets": str(meter.lost_buckets),
+        "offloaded_fraction": meter.offloaded_ppm / 1_000_000,
+        "findings": [{"kind": kind, "text": text} for kind, text in zip(meter.findings, meter.texts, strict=False)],
+        "classes": [
+            {
+                "class": class_title(each.traffic_class),
+                "raw_bytes": str(each.total.raw_bytes),
+                "wire_bytes": str(each.total.wire_bytes),
+                "segments": str(each.total.segments),
+                "tunnelled_bytes": str(each.tunnelled_bytes),
+                "tagged_segments": str(each.tagged_segments),
+            }
+            for each in meter.classes
+        ],
+        "nodes": [
+            {"node": each.peer, "wire_bytes": str(each.wire_bytes), "segments": str(each.segments)}
+            for each in meter.peers
+        ],
+    }
 
 
 def _port(port: agent_pb2.PortDescription) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 from typing import Any
 
 from pyroute2 import IPRoute
@@ -18,6 +19,8 @@ PREFERENCE = 1
 HANDLE = 1
 NAME = "weighbridge"
 _ETH_P_ALL = 3
+_ASKERS = 64
+"""So many may ask in an agent's life who holds a port; they are never taken off the queue."""
 
 
 def attach(ifindex: int, program: int) -> None:
@@ -84,14 +87,33 @@ def hold(port: str) -> socket.socket:
     Raises:
         PortInUseError: another process holds it.
     """
-    holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    address = f"\0weighbridge-meter/{port}"
     try:
-        holder.bind(f"\0weighbridge-meter/{port}")
+        holder.bind(address)
+        # Who asks is told by the kernel which process this is; nobody is ever answered.
+        holder.listen(_ASKERS)
     except OSError as error:
         holder.close()
         if error.errno != errno.EADDRINUSE:
             raise
+        who = _holder(address)
+        by = f" (process {who})" if who is not None else ""
         raise PortInUseError(
-            f"port {port} is metered by another agent already; stop that one first, or give this one other ports"
+            f"port {port} is metered by another agent already{by}; stop that one first, or give this one other ports"
         ) from error
     return holder
+
+
+def _holder(address: str) -> int | None:
+    """Return which process holds the socket, as its kernel tells a caller; None where it cannot be asked."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
+        # A full queue is no answer, and not waited for.
+        asking.setblocking(False)
+        try:
+            asking.connect(address)
+            credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        except OSError:
+            return None
+    process: int = struct.unpack("3i", credentials)[0]
+    return process or None

@@ -112,8 +112,7 @@ class Meters:
                 cannot_see=DESCRIPTION.cannot_see,
             )
             if meter is not None:
-                description.findings.extend(meter.verdict.findings)
-                description.texts.extend(meter.verdict.texts)
+                meter.describe(description)
             elif lacking is not None:
                 description.unavailable, description.unavailable_text = lacking[0].why.value, str(lacking[0])
             found.append(description)

@@ -21,9 +21,9 @@ from dpu_agent.meter.layout import LANE_WORDS, Shape
 from dpu_agent.meter.libbpf import LibBpf
 from dpu_agent.meter.maps import Maps, forget, open_maps
 from dpu_agent.meter.marks import Marks
-from dpu_agent.meter.reading import Counts, class_totals, message, peer_totals
+from dpu_agent.meter.reading import Counts, class_messages, class_totals, message, peer_messages, peer_totals
 from protos.buckets import Totals
-from protos.v1 import meter_pb2
+from protos.v1 import agent_pb2, meter_pb2
 from protos.wire import Gap
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class PortMeter:
         self._hooks = Hooks()
         self._gaps: list[Gap] = []
         self._table = Table()
-        self._reads = 0
+        self._reads = self._lost_buckets = 0
         self._told_classes: dict[int, tuple[int, ...]] = {}
         self._told_peers: dict[int, tuple[int, int]] = {}
         self._audit: Audit | None = None
@@ -179,6 +179,7 @@ class PortMeter:
                 self._verdict = Verdict(installed=False)
             drained = drain(self._shape, self._maps.lanes, self._maps.ring, self._marks.mark, self._kernel_ns())
             self._keep(sequence, drained.end)
+            self._lost_buckets += drained.lost
             reading = self._message(drained)
             self._gaps.clear()
             self._reads += 1
@@ -210,10 +211,17 @@ class PortMeter:
             offset_ns=self._offset_ns,
         )
 
-    @property
-    def verdict(self) -> Verdict:
-        """Of the newest audit."""
-        return self._verdict
+    def describe(self, description: agent_pb2.MeterDescription) -> None:
+        """Put into ``description`` how things stand as of the newest reading."""
+        with self._lock:
+            description.findings.extend(self._verdict.findings)
+            description.texts.extend(self._verdict.texts)
+            description.epoch = self._marks.epoch
+            description.lost_buckets = self._lost_buckets
+            description.offloaded_ppm = self._verdict.offloaded_ppm
+            description.classes.extend(class_messages(self._told_classes))
+            known = {self._table.peers[number - 1]: values for number, values in self._told_peers.items()}
+            description.peers.extend(peer_messages(known))
 
     def set_table(self, table: Table) -> None:
         """Count by ``table`` from now on.

@@ -47,6 +47,26 @@ def peer_totals(peers: memoryview, entries: int, half: int, known: int) -> dict[
     return {number: counts for number, counts in found.items() if any(counts)}
 
 
+def class_messages(classes: Mapping[int, tuple[int, ...]]) -> list[meter_pb2.ClassTotals]:
+    """Return what :func:`class_totals` gives, as messages."""
+    return [
+        meter_pb2.ClassTotals(
+            traffic_class=number,
+            total=totals_message(Totals(*values[:3])),
+            tunnelled_bytes=values[3],
+            tagged_segments=values[4],
+        )
+        for number, values in classes.items()
+    ]
+
+
+def peer_messages(peers: Mapping[str, tuple[int, int]]) -> list[meter_pb2.PeerTotals]:
+    """Return what :func:`peer_totals` gives, by the nodes' names, as messages."""
+    return [
+        meter_pb2.PeerTotals(peer=name, wire_bytes=wire, segments=segments) for name, (wire, segments) in peers.items()
+    ]
+
+
 def message(
     port: str,
     *,
@@ -76,19 +96,8 @@ def message(
             for part in drained.unplaced
         ],
         lost_buckets=drained.lost,
-        classes=[
-            meter_pb2.ClassTotals(
-                traffic_class=number,
-                total=totals_message(Totals(*values[:3])),
-                tunnelled_bytes=values[3],
-                tagged_segments=values[4],
-            )
-            for number, values in counts.classes.items()
-        ],
-        peers=[
-            meter_pb2.PeerTotals(peer=name, wire_bytes=wire, segments=segments)
-            for name, (wire, segments) in counts.peers.items()
-        ],
+        classes=class_messages(counts.classes),
+        peers=peer_messages(counts.peers),
         full=counts.full,
         gaps=[meter_pb2.MeterGap(from_ns=gap.from_ns, to_ns=gap.to_ns, reason=gap.reason) for gap in gaps],
     )

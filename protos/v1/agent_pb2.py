@@ -24,34 +24,35 @@ _sym_db = _symbol_database.Default()
 
 from protos.v1 import frame_pb2 as protos_dot_v1_dot_frame__pb2
 from protos.v1 import lease_pb2 as protos_dot_v1_dot_lease__pb2
+from protos.v1 import meter_pb2 as protos_dot_v1_dot_meter__pb2
 from protos.v1 import reading_pb2 as protos_dot_v1_dot_reading__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/v1/agent.proto\x12\x0eweighbridge.v1\x1a\x15protos/v1/frame.proto\x1a\x15protos/v1/lease.proto\x1a\x17protos/v1/reading.proto\"\x11\n\x0f\x44\x65scribeRequest\"\xc3\x02\n\x0fPortDescription\x12\x0c\n\x04port\x18\x01 \x01(\t\x12&\n\x04role\x18\x02 \x01(\x0e\x32\x18.weighbridge.v1.PortRole\x12\x1e\n\x11speed_bytes_per_s\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tmtu_bytes\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x0e\n\x06source\x18\x05 \x01(\t\x12(\n\x07\x66raming\x18\x06 \x01(\x0e\x32\x17.weighbridge.v1.Framing\x12\x12\n\nrefresh_ns\x18\x07 \x01(\x04\x12\x0c\n\x04sees\x18\x08 \x03(\t\x12\x12\n\ncannot_see\x18\t \x03(\t\x12.\n\x07missing\x18\n \x01(\x0e\x32\x1d.weighbridge.v1.MissingReasonB\x14\n\x12_speed_bytes_per_sB\x0c\n\n_mtu_bytes\"\xdb\x03\n\x10\x41gentDescription\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x15\n\ragent_version\x18\x02 \x01(\t\x12\x15\n\rbundle_sha256\x18\x03 \x01(\t\x12\x18\n\x10\x66rame_public_key\x18\x04 \x01(\x0c\x12\x16\n\x0epython_version\x18\x05 \x01(\t\x12\x0e\n\x06kernel\x18\x06 \x01(\t\x12\x0f\n\x07machine\x18\x07 \x01(\t\x12)\n\x05\x63lock\x18\x08 \x01(\x0b\x32\x1a.weighbridge.v1.ClockStamp\x12\x19\n\x11\x66rame_interval_ns\x18\t \x01(\x04\x12.\n\x05ports\x18\n \x03(\x0b\x32\x1f.weighbridge.v1.PortDescription\x12)\n\x05spool\x18\x0b \x01(\x0b\x32\x1a.weighbridge.v1.SpoolState\x12\x15\n\rlast_sequence\x18\x0c \x01(\x04\x12\x13\n\x0b\x61gent_start\x18\r \x01(\x04\x12\x30\n\x06meters\x18\x0e \x03(\x0b\x32 .weighbridge.v1.MeterDescription\x12\x1c\n\x14\x63lass_table_sequence\x18\x0f \x01(\x04\x12\x1a\n\x12\x63lass_table_sha256\x18\x10 \x01(\x0c\"\xde\x01\n\x10MeterDescription\x12\x0c\n\x04port\x18\x01 \x01(\t\x12\x13\n\x0bunavailable\x18\x02 \x01(\t\x12\x18\n\x10unavailable_text\x18\x03 \x01(\t\x12\x10\n\x08width_ns\x18\x04 \x01(\x04\x12\x0e\n\x06source\x18\x05 \x01(\t\x12(\n\x07\x66raming\x18\x06 \x01(\x0e\x32\x17.weighbridge.v1.Framing\x12\x0c\n\x04sees\x18\x07 \x03(\t\x12\x12\n\ncannot_see\x18\x08 \x03(\t\x12\x10\n\x08\x66indings\x18\t \x03(\t\x12\r\n\x05texts\x18\n \x03(\t\"\x0e\n\x0c\x43lockRequest\"q\n\nClockReply\x12\x1d\n\x15received_monotonic_ns\x18\x01 \x01(\x04\x12\x19\n\x11sent_monotonic_ns\x18\x02 \x01(\x04\x12)\n\x05\x63lock\x18\x03 \x01(\x0b\x32\x1a.weighbridge.v1.ClockStamp\"0\n\x0f\x41\x63knowledgement\x12\x1d\n\x15\x61\x63knowledged_sequence\x18\x01 \x01(\x04\"3\n\x10SignedClassTable\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"3\n\x0f\x43lassTableReply\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x32\xbc\x04\n\x0c\x41gentService\x12M\n\x08\x44\x65scribe\x12\x1f.weighbridge.v1.DescribeRequest\x1a .weighbridge.v1.AgentDescription\x12I\n\rExchangeClock\x12\x1c.weighbridge.v1.ClockRequest\x1a\x1a.weighbridge.v1.ClockReply\x12R\n\rSetClassTable\x12 .weighbridge.v1.SignedClassTable\x1a\x1f.weighbridge.v1.ClassTableReply\x12\x45\n\nApplyLease\x12\x1b.weighbridge.v1.SignedLease\x1a\x1a.weighbridge.v1.LeaseReply\x12P\n\x0bRevokeLease\x12%.weighbridge.v1.SignedLeaseRevocation\x1a\x1a.weighbridge.v1.LeaseReply\x12S\n\x0e\x44\x65scribeLeases\x12%.weighbridge.v1.DescribeLeasesRequest\x1a\x1a.weighbridge.v1.LeaseReply\x12P\n\x0cStreamFrames\x12\x1f.weighbridge.v1.Acknowledgement\x1a\x1b.weighbridge.v1.SignedFrame(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/v1/agent.proto\x12\x0eweighbridge.v1\x1a\x15protos/v1/frame.proto\x1a\x15protos/v1/lease.proto\x1a\x15protos/v1/meter.proto\x1a\x17protos/v1/reading.proto\"\x11\n\x0f\x44\x65scribeRequest\"\xc3\x02\n\x0fPortDescription\x12\x0c\n\x04port\x18\x01 \x01(\t\x12&\n\x04role\x18\x02 \x01(\x0e\x32\x18.weighbridge.v1.PortRole\x12\x1e\n\x11speed_bytes_per_s\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tmtu_bytes\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x0e\n\x06source\x18\x05 \x01(\t\x12(\n\x07\x66raming\x18\x06 \x01(\x0e\x32\x17.weighbridge.v1.Framing\x12\x12\n\nrefresh_ns\x18\x07 \x01(\x04\x12\x0c\n\x04sees\x18\x08 \x03(\t\x12\x12\n\ncannot_see\x18\t \x03(\t\x12.\n\x07missing\x18\n \x01(\x0e\x32\x1d.weighbridge.v1.MissingReasonB\x14\n\x12_speed_bytes_per_sB\x0c\n\n_mtu_bytes\"\xdb\x03\n\x10\x41gentDescription\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x15\n\ragent_version\x18\x02 \x01(\t\x12\x15\n\rbundle_sha256\x18\x03 \x01(\t\x12\x18\n\x10\x66rame_public_key\x18\x04 \x01(\x0c\x12\x16\n\x0epython_version\x18\x05 \x01(\t\x12\x0e\n\x06kernel\x18\x06 \x01(\t\x12\x0f\n\x07machine\x18\x07 \x01(\t\x12)\n\x05\x63lock\x18\x08 \x01(\x0b\x32\x1a.weighbridge.v1.ClockStamp\x12\x19\n\x11\x66rame_interval_ns\x18\t \x01(\x04\x12.\n\x05ports\x18\n \x03(\x0b\x32\x1f.weighbridge.v1.PortDescription\x12)\n\x05spool\x18\x0b \x01(\x0b\x32\x1a.weighbridge.v1.SpoolState\x12\x15\n\rlast_sequence\x18\x0c \x01(\x04\x12\x13\n\x0b\x61gent_start\x18\r \x01(\x04\x12\x30\n\x06meters\x18\x0e \x03(\x0b\x32 .weighbridge.v1.MeterDescription\x12\x1c\n\x14\x63lass_table_sequence\x18\x0f \x01(\x04\x12\x1a\n\x12\x63lass_table_sha256\x18\x10 \x01(\x0c\"\xf3\x02\n\x10MeterDescription\x12\x0c\n\x04port\x18\x01 \x01(\t\x12\x13\n\x0bunavailable\x18\x02 \x01(\t\x12\x18\n\x10unavailable_text\x18\x03 \x01(\t\x12\x10\n\x08width_ns\x18\x04 \x01(\x04\x12\x0e\n\x06source\x18\x05 \x01(\t\x12(\n\x07\x66raming\x18\x06 \x01(\x0e\x32\x17.weighbridge.v1.Framing\x12\x0c\n\x04sees\x18\x07 \x03(\t\x12\x12\n\ncannot_see\x18\x08 \x03(\t\x12\x10\n\x08\x66indings\x18\t \x03(\t\x12\r\n\x05texts\x18\n \x03(\t\x12\r\n\x05\x65poch\x18\x0b \x01(\r\x12\x14\n\x0clost_buckets\x18\x0c \x01(\x04\x12\x15\n\roffloaded_ppm\x18\r \x01(\r\x12,\n\x07\x63lasses\x18\x0e \x03(\x0b\x32\x1b.weighbridge.v1.ClassTotals\x12)\n\x05peers\x18\x0f \x03(\x0b\x32\x1a.weighbridge.v1.PeerTotals\"\x0e\n\x0c\x43lockRequest\"q\n\nClockReply\x12\x1d\n\x15received_monotonic_ns\x18\x01 \x01(\x04\x12\x19\n\x11sent_monotonic_ns\x18\x02 \x01(\x04\x12)\n\x05\x63lock\x18\x03 \x01(\x0b\x32\x1a.weighbridge.v1.ClockStamp\"0\n\x0f\x41\x63knowledgement\x12\x1d\n\x15\x61\x63knowledged_sequence\x18\x01 \x01(\x04\"3\n\x10SignedClassTable\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"3\n\x0f\x43lassTableReply\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x32\xbc\x04\n\x0c\x41gentService\x12M\n\x08\x44\x65scribe\x12\x1f.weighbridge.v1.DescribeRequest\x1a .weighbridge.v1.AgentDescription\x12I\n\rExchangeClock\x12\x1c.weighbridge.v1.ClockRequest\x1a\x1a.weighbridge.v1.ClockReply\x12R\n\rSetClassTable\x12 .weighbridge.v1.SignedClassTable\x1a\x1f.weighbridge.v1.ClassTableReply\x12\x45\n\nApplyLease\x12\x1b.weighbridge.v1.SignedLease\x1a\x1a.weighbridge.v1.LeaseReply\x12P\n\x0bRevokeLease\x12%.weighbridge.v1.SignedLeaseRevocation\x1a\x1a.weighbridge.v1.LeaseReply\x12S\n\x0e\x44\x65scribeLeases\x12%.weighbridge.v1.DescribeLeasesRequest\x1a\x1a.weighbridge.v1.LeaseReply\x12P\n\x0cStreamFrames\x12\x1f.weighbridge.v1.Acknowledgement\x1a\x1b.weighbridge.v1.SignedFrame(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.v1.agent_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DESCRIBEREQUEST']._serialized_start=112
-  _globals['_DESCRIBEREQUEST']._serialized_end=129
-  _globals['_PORTDESCRIPTION']._serialized_start=132
-  _globals['_PORTDESCRIPTION']._serialized_end=455
-  _globals['_AGENTDESCRIPTION']._serialized_start=458
-  _globals['_AGENTDESCRIPTION']._serialized_end=933
-  _globals['_METERDESCRIPTION']._serialized_start=936
-  _globals['_METERDESCRIPTION']._serialized_end=1158
-  _globals['_CLOCKREQUEST']._serialized_start=1160
-  _globals['_CLOCKREQUEST']._serialized_end=1174
-  _globals['_CLOCKREPLY']._serialized_start=1176
-  _globals['_CLOCKREPLY']._serialized_end=1289
-  _globals['_ACKNOWLEDGEMENT']._serialized_start=1291
-  _globals['_ACKNOWLEDGEMENT']._serialized_end=1339
-  _globals['_SIGNEDCLASSTABLE']._serialized_start=1341
-  _globals['_SIGNEDCLASSTABLE']._serialized_end=1392
-  _globals['_CLASSTABLEREPLY']._serialized_start=1394
-  _globals['_CLASSTABLEREPLY']._serialized_end=1445
-  _globals['_AGENTSERVICE']._serialized_start=1448
-  _globals['_AGENTSERVICE']._serialized_end=2020
+  _globals['_DESCRIBEREQUEST']._serialized_start=135
+  _globals['_DESCRIBEREQUEST']._serialized_end=152
+  _globals['_PORTDESCRIPTION']._serialized_start=155
+  _globals['_PORTDESCRIPTION']._serialized_end=478
+  _globals['_AGENTDESCRIPTION']._serialized_start=481
+  _globals['_AGENTDESCRIPTION']._serialized_end=956
+  _globals['_METERDESCRIPTION']._serialized_start=959
+  _globals['_METERDESCRIPTION']._serialized_end=1330
+  _globals['_CLOCKREQUEST']._serialized_start=1332
+  _globals['_CLOCKREQUEST']._serialized_end=1346
+  _globals['_CLOCKREPLY']._serialized_start=1348
+  _globals['_CLOCKREPLY']._serialized_end=1461
+  _globals['_ACKNOWLEDGEMENT']._serialized_start=1463
+  _globals['_ACKNOWLEDGEMENT']._serialized_end=1511
+  _globals['_SIGNEDCLASSTABLE']._serialized_start=1513
+  _globals['_SIGNEDCLASSTABLE']._serialized_end=1564
+  _globals['_CLASSTABLEREPLY']._serialized_start=1566
+  _globals['_CLASSTABLEREPLY']._serialized_end=1617
+  _globals['_AGENTSERVICE']._serialized_start=1620
+  _globals['_AGENTSERVICE']._serialized_end=2192
 # @@protoc_insertion_point(module_scope)

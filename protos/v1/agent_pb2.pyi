@@ -1,5 +1,6 @@
 from protos.v1 import frame_pb2 as _frame_pb2
 from protos.v1 import lease_pb2 as _lease_pb2
+from protos.v1 import meter_pb2 as _meter_pb2
 from protos.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -74,7 +75,7 @@ class AgentDescription(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., agent_version: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., frame_public_key: _Optional[bytes] = ..., python_version: _Optional[str] = ..., kernel: _Optional[str] = ..., machine: _Optional[str] = ..., clock: _Optional[_Union[_frame_pb2.ClockStamp, _Mapping]] = ..., frame_interval_ns: _Optional[int] = ..., ports: _Optional[_Iterable[_Union[PortDescription, _Mapping]]] = ..., spool: _Optional[_Union[_frame_pb2.SpoolState, _Mapping]] = ..., last_sequence: _Optional[int] = ..., agent_start: _Optional[int] = ..., meters: _Optional[_Iterable[_Union[MeterDescription, _Mapping]]] = ..., class_table_sequence: _Optional[int] = ..., class_table_sha256: _Optional[bytes] = ...) -> None: ...
 
 class MeterDescription(_message.Message):
-    __slots__ = ("port", "unavailable", "unavailable_text", "width_ns", "source", "framing", "sees", "cannot_see", "findings", "texts")
+    __slots__ = ("port", "unavailable", "unavailable_text", "width_ns", "source", "framing", "sees", "cannot_see", "findings", "texts", "epoch", "lost_buckets", "offloaded_ppm", "classes", "peers")
     PORT_FIELD_NUMBER: _ClassVar[int]
     UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     UNAVAILABLE_TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -85,6 +86,11 @@ class MeterDescription(_message.Message):
     CANNOT_SEE_FIELD_NUMBER: _ClassVar[int]
     FINDINGS_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LOST_BUCKETS_FIELD_NUMBER: _ClassVar[int]
+    OFFLOADED_PPM_FIELD_NUMBER: _ClassVar[int]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
     port: str
     unavailable: str
     unavailable_text: str
@@ -95,7 +101,12 @@ class MeterDescription(_message.Message):
     cannot_see: _containers.RepeatedScalarFieldContainer[str]
     findings: _containers.RepeatedScalarFieldContainer[str]
     texts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, port: _Optional[str] = ..., unavailable: _Optional[str] = ..., unavailable_text: _Optional[str] = ..., width_ns: _Optional[int] = ..., source: _Optional[str] = ..., framing: _Optional[_Union[_reading_pb2.Framing, str]] = ..., sees: _Optional[_Iterable[str]] = ..., cannot_see: _Optional[_Iterable[str]] = ..., findings: _Optional[_Iterable[str]] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
+    epoch: int
+    lost_buckets: int
+    offloaded_ppm: int
+    classes: _containers.RepeatedCompositeFieldContainer[_meter_pb2.ClassTotals]
+    peers: _containers.RepeatedCompositeFieldContainer[_meter_pb2.PeerTotals]
+    def __init__(self, port: _Optional[str] = ..., unavailable: _Optional[str] = ..., unavailable_text: _Optional[str] = ..., width_ns: _Optional[int] = ..., source: _Optional[str] = ..., framing: _Optional[_Union[_reading_pb2.Framing, str]] = ..., sees: _Optional[_Iterable[str]] = ..., cannot_see: _Optional[_Iterable[str]] = ..., findings: _Optional[_Iterable[str]] = ..., texts: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., lost_buckets: _Optional[int] = ..., offloaded_ppm: _Optional[int] = ..., classes: _Optional[_Iterable[_Union[_meter_pb2.ClassTotals, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[_meter_pb2.PeerTotals, _Mapping]]] = ...) -> None: ...
 
 class ClockRequest(_message.Message):
     __slots__ = ()

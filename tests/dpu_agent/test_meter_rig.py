@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -195,6 +196,12 @@ def test_classes_and_peers_by_longest_prefix(path: MeteredPath, open_meters: Cal
         for name, (wire, segments) in reading.peers.items():
             assert (wire - nodes.get(name, (0, 0))[0], segments - nodes.get(name, (0, 0))[1]) == (2 * len(frame), 2)
         nodes.update(reading.peers)
+    [told] = [each for each in meters.describe() if each.port == HOST_PORT]
+    assert {each.traffic_class: each.total.segments for each in told.classes} == {
+        number: counted.segments for number, counted in known.items()
+    }
+    assert {each.peer: (each.wire_bytes, each.segments) for each in told.peers} == nodes
+    assert (told.epoch, told.lost_buckets, told.offloaded_ppm, list(told.findings)) == (1, 0, 0, [])
     close(meters)
     again = open_meters(config=path.config(verifier=key.public_key().public_bytes_raw()), last_sequence=sequence - 1)
     assert again.table.sequence == 5
@@ -277,7 +284,7 @@ def test_buckets_of_another_width_start_at_zero(path: MeteredPath, open_meters: 
 
 def test_two_agents_on_one_port_the_second_refuses(path: MeteredPath, open_meters: Callable[..., Meters]) -> None:
     open_meters()
-    with pytest.raises(AgentError, match="another agent"):
+    with pytest.raises(AgentError, match=rf"another agent already \(process {os.getpid()}\)"):
         open_meters()
 
 

@@ -29,7 +29,7 @@ from controller.deploy.target import TARGETS, Target
 from controller.errors import DeviceError, EvidenceError, OperatorError
 from controller.journal import Journal, Kind
 from controller.pki import Role, create_ca, create_site_pki, issue_certificate, write_issued
-from protos.v1 import agent_pb2, agent_pb2_grpc, frame_pb2, reading_pb2
+from protos.v1 import agent_pb2, agent_pb2_grpc, frame_pb2, meter_pb2, reading_pb2
 
 pytestmark = pytest.mark.loopback
 
@@ -91,6 +91,31 @@ class Agent(agent_pb2_grpc.AgentServiceServicer):
                 agent_pb2.PortDescription(port="h0", role=reading_pb2.PORT_ROLE_HOST_PORT),
             ],
             spool=frame_pb2.SpoolState(oldest_sequence=1, frames=2, bytes=3, lost_frames=4),
+            class_table_sequence=5,
+            class_table_sha256=b"\xcd" * 32,
+            meters=[
+                agent_pb2.MeterDescription(
+                    port="p0",
+                    width_ns=10**6,
+                    source="ebpf-meter",
+                    epoch=2,
+                    lost_buckets=17,
+                    offloaded_ppm=12_500,
+                    findings=["hook-bypassed"],
+                    texts=["an XDP program is in front"],
+                    classes=[
+                        meter_pb2.ClassTotals(
+                            traffic_class=1, total=meter_pb2.MeterTotals(raw_bytes=2**40, wire_bytes=2**60, segments=9)
+                        ),
+                        meter_pb2.ClassTotals(traffic_class=99, total=meter_pb2.MeterTotals(wire_bytes=1)),
+                    ],
+                    peers=[
+                        meter_pb2.PeerTotals(peer=f"node{number}", wire_bytes=1_000 * number, segments=number)
+                        for number in range(1, 7)
+                    ],
+                ),
+                agent_pb2.MeterDescription(port="h0", unavailable="no-libbpf", unavailable_text="install libbpf"),
+            ],
         )
 
 
@@ -196,7 +221,7 @@ def test_status_shows_every_agent_and_says_by_exit_code_that_one_is_silent(scene
     assert first["ports"][0]["speed_bytes_per_s"] == str(2**40)
     assert first["ports"][0]["role"] == "uplink"
     assert first["ports"][1]["speed_bytes_per_s"] is None
-    assert first["spool"] == {"oldest_sequence": "1", "frames": "2", "bytes": "3", "lost_frames": "4"}
+    assert first["spool"] == {"oldest_sequence": "1", "frames": "2", "bytes": "3", "lost_frames": "4", "trouble": None}
     assert (second["agent"], second["answers"]) == ("b", False)
     assert "does not answer" in second["problem"]
     table = scene.run("status")
@@ -206,6 +231,24 @@ def test_status_shows_every_agent_and_says_by_exit_code_that_one_is_silent(scene
     assert re.search(r"\+3[56]\d\d\.\d s", table.stdout)
     assert "b: the agent at 127.0.0.1:1 does not answer" in table.stderr
     assert scene.run("status", "a").exit_code == 0
+
+
+def test_status_shows_each_ports_meter(scene: Scene) -> None:
+    answer = json.loads(scene.run("status", "a", "--json").stdout)[0]
+    assert answer["class_table"] == {"sequence": "5", "sha256": "cd" * 32}
+    metered, without = answer["meters"]
+    assert (metered["width_ns"], metered["epoch"], metered["lost_buckets"]) == ("1000000", 2, "17")
+    assert metered["offloaded_fraction"] == 0.0125
+    assert metered["findings"] == [{"kind": "hook-bypassed", "text": "an XDP program is in front"}]
+    assert [(each["class"], each["wire_bytes"]) for each in metered["classes"]] == [
+        ("same-pod", str(2**60)),
+        ("99", "1"),
+    ]
+    assert metered["nodes"][5] == {"node": "node6", "wire_bytes": "6000", "segments": "6"}
+    assert without == {"port": "h0", "unavailable": "no-libbpf", "text": "install libbpf"}
+    table = scene.run("status", "a").stdout
+    for shown in ("1 ms", "1.25 %", "hook-bypassed", "cdcdcdcdcdcd", "node6 6.00 kB", "2 more", "no-libbpf"):
+        assert shown in table
 
 
 def test_status_of_an_agent_with_another_key_is_a_failed_verification(scene: Scene) -> None:
