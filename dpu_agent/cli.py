@@ -21,6 +21,7 @@ from dpu_agent.errors import AgentError
 from dpu_agent.netlink import NetlinkCounters
 from dpu_agent.release import this_release
 from dpu_agent.run import run
+from dpu_agent.sources.hardware import Sources
 from protos.signing import fingerprint
 
 
@@ -73,7 +74,8 @@ def describe(config: configuration.AgentConfig) -> dict[str, object]:
     except OSError as error:
         raise home.cannot_read(directory, error) from error
     public = key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw) if key else None
-    source = NetlinkCounters(SystemClock(config.clock_offset_ns).monotonic_ns)
+    clock = SystemClock(config.clock_offset_ns)
+    source = Sources(NetlinkCounters(clock.monotonic_ns), clock.monotonic_ns)
     try:
         samples = source.read(config.ports)
     finally:

@@ -11,7 +11,7 @@ A whole file, with every key there is::
       "state_directory": "/var/lib/weighbridge",
       "ports": [
         {"name": "pf0hpf", "role": "host_port"},
-        {"name": "p0", "role": "uplink", "refresh_ms": 0}
+        {"name": "p0", "role": "uplink", "refresh_ms": 0, "source": "netlink"}
       ],
       "frame_interval_ms": 1000,
       "spool": {"max_bytes": 1073741824, "max_age_s": 259200},
@@ -30,8 +30,10 @@ key                       default     meaning
 ``ca``                    required    the site's authority, PEM; relative paths start at the configuration file
 ``certificate``, ``key``  required    the agent's own, PEM; the key's mode must be 0600
 ``state_directory``       required    frame key, numbers and spool; made (mode 0700) if it is not there
-``ports``                 required    1 to 64 of ``{"name", "role", "refresh_ms"}``; ``role`` is ``host_port``
-                                      (towards the host) or ``uplink`` (towards the switch)
+``ports``                 required    1 to 64 of ``{"name", "role", "refresh_ms", "source"}``; ``role`` is
+                                      ``host_port`` (towards the host) or ``uplink`` (towards the switch)
+``ports[].source``        netlink     whose counters are the port's totals: ``netlink``, ``mlx5-phy``, ``mlx5-vport``
+                                      or ``infiniband`` (:mod:`dpu_agent.sources.hardware`)
 ``ports[].refresh_ms``    0           how old a value the driver serves can be, 0 to 60000. 0 is right for drivers
                                       that count in the kernel; mlx5 representors serve the copy of the read before
                                       (give frame interval plus 1000)
@@ -73,6 +75,7 @@ DEFAULT_SPOOL_BYTES = 1 << 30
 DEFAULT_SPOOL_AGE_S = 72 * 3_600
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+PORT_SOURCES = ("netlink", "mlx5-phy", "mlx5-vport", "infiniband")
 # 0: no meter.
 BUCKET_WIDTHS_US = (0, 100, 1_000, 10_000)
 # Half of what a signed 64-bit clock holds: an offset never overflows the sum.
@@ -87,11 +90,12 @@ _LISTEN = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+)):(?P<port>[
 
 @dataclass(frozen=True, slots=True)
 class PortConfig:
-    """One port to meter. ``refresh_ns``: how old a value its driver serves can be."""
+    """One port to meter. ``refresh_ns``: how old a value its driver serves can be; ``source``: whose totals."""
 
     name: str
     role: Observer
     refresh_ns: int = 0
+    source: str = "netlink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,9 @@ def _ports(top: Section) -> tuple[PortConfig, ...]:
         if name in ports:
             raise section.error("name", f"{shown(name)} is given twice", "name each port once")
         refresh_ns = NS_PER_MS * section.integer("refresh_ms", 0, 0, MAX_REFRESH_MS)
+        source = section.take("source", PORT_SOURCES[0])
+        if source not in PORT_SOURCES:
+            raise section.error("source", f"{shown(source)} is not a source", f"use one of {', '.join(PORT_SOURCES)}")
         section.refuse_rest()
-        ports[name] = PortConfig(name, _ROLES[role], refresh_ns)
+        ports[name] = PortConfig(name, _ROLES[role], refresh_ns, str(source))
     return tuple(ports.values())

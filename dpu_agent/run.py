@@ -25,6 +25,7 @@ from dpu_agent.netlink import NetlinkCounters
 from dpu_agent.recorder import Recorder
 from dpu_agent.release import this_release
 from dpu_agent.service import AgentService, serve
+from dpu_agent.sources.hardware import Sources
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def run(config: AgentConfig) -> None:
             limits=config.spool,
         )
         closing.callback(recorder.close)
-        source = NetlinkCounters(clock.monotonic_ns)
+        source = Sources(NetlinkCounters(clock.monotonic_ns), clock.monotonic_ns)
         closing.callback(source.close)
         tables = ClassTables(Disk(), config.state_directory, agent=config.agent, verifier=config.verifier_public_key)
         metering = Meters(config, tables, last_sequence=recorder.last_sequence)

@@ -1,1 +1,1 @@
-"""Counter sources of particular hardware, as parsers of what the hardware's tools and files say; pure."""
+"""Counter sources of particular hardware: pure parsers of what its tools and files say, and the reader that asks."""

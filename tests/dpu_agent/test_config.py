@@ -89,6 +89,7 @@ def test_the_example_of_the_docstring_is_read(tmp_path: Path) -> None:
         ({"ports": ["p0"]}, "ports[0]", "is not an object"),
         ({"ports": [{"name": "p0"}]}, "ports[0].role", "is missing"),
         ({"ports": [{"name": "p0", "role": "up"}]}, "ports[0].role", "is not a role"),
+        ({"ports": [{"name": "p0", "role": "uplink", "source": "mlx5"}]}, "ports[0].source", "is not a source"),
         ({"ports": [{"name": "p0", "role": "uplink", "x": 1}]}, "ports[0].x", "is not a key of this file"),
         ({"ports": [{"name": "p0", "role": "uplink"}] * 2}, "ports[1].name", "is given twice"),
         ({"ports": [{"name": "a" * 16, "role": "uplink"}]}, "ports[0].name", "is not a name"),
