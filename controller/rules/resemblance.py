@@ -25,6 +25,8 @@ TOKENS_BYTES_PER_S = 20_000_000.0
 """What a node's tokens cannot explain: 8 accelerators, 10,000 tokens a second each, 250 bytes a token as events."""
 LIMIT_BYTES_PER_S = 1_000_000.0
 """Slower than the report's limit, a single recorded direction cannot tell serving from training."""
+BULK_BYTES_PER_S = TOKENS_BYTES_PER_S / 2
+"""Short bursts faster than this are a transfer of something, not a crowd of requests."""
 LOAD_BYTES = 10_000_000.0
 BOTH_WAYS = 0.5
 """Smaller over larger direction up to which a lasting flow is a feed, not an exchange."""
@@ -207,5 +209,5 @@ def _bulk_without_a_name(flow: Flow, bursts: Bursts) -> bool:
     """Whether the bursts are bulk that is not serving: large, fast and short, and most of what was moved."""
     bulk = [burst for burst in bursts.found if burst.bytes >= 5 * LOAD_BYTES]
     short = [each for each in bulk if each.end_ns - each.start_ns < 2 * LEAST_CONTINUOUS_NS]
-    fast = [each for each in short if each.bytes * 1e9 >= LIMIT_BYTES_PER_S * (each.end_ns - each.start_ns)]
+    fast = [each for each in short if each.bytes * 1e9 >= BULK_BYTES_PER_S * (each.end_ns - each.start_ns)]
     return sum(burst.bytes for burst in fast) > 0.5 * flow.main.volume(0, len(flow.main.rate))

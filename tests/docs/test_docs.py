@@ -200,7 +200,7 @@ def test_every_kind_of_journal_entry_is_documented_and_no_other() -> None:
 
 def test_the_pictures_are_xml_and_stand_alone() -> None:
     pictures = sorted(DOCS.rglob("*.svg"))
-    assert len(pictures) == 2
+    assert len(pictures) == 3
     for picture in pictures:
         text = picture.read_text("utf-8")
         assert ET.fromstring(text).attrib["aria-label"]  # noqa: S314  # our own file
