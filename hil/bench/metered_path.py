@@ -121,7 +121,11 @@ class MeteredPath:
         """Return a socket that sends frames out of a machine's eth0 as they are."""
         with self.inside(place):
             sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-            sender.bind(("eth0", 0))
+            try:
+                sender.bind(("eth0", 0))
+            except OSError:
+                sender.close()
+                raise
         return sender
 
     def config(self, *, bucket_ns: int = 1_000_000, verifier: bytes = b"") -> AgentConfig:
