@@ -107,7 +107,7 @@ _RETURN_UNSPEC = struct.pack("=BBhiBBhi", 0xB7, 0, 0, -1, 0x95, 0, 0, 0)
 _BPF_CALL = {"x86_64": 321, "aarch64": 280}
 
 
-class _Kernel:
+class Kernel:
     """The few bpf(2) calls that libbpf's two generations do not share."""
 
     def __init__(self) -> None:
@@ -136,11 +136,11 @@ class _Kernel:
         call = struct.pack("=BBhi", 0x85, 0, 0, 5)
         return self._load(call + _RETURN_UNSPEC)
 
-    def test_run(self, program: int, frame: bytes) -> int:
-        """Return the mean duration of a run, ns, over :data:`REPEATS` runs in the kernel."""
+    def test_run(self, program: int, frame: bytes, *, repeats: int = REPEATS) -> int:
+        """Return the mean duration of a run, ns, over ``repeats`` runs in the kernel."""
         data = ctypes.create_string_buffer(frame, len(frame))
         attributes = ctypes.create_string_buffer(
-            struct.pack("=IIIIQQII", program, 0, len(frame), 0, ctypes.addressof(data), 0, REPEATS, 0), 80
+            struct.pack("=IIIIQQII", program, 0, len(frame), 0, ctypes.addressof(data), 0, repeats, 0), 80
         )
         self._call(10, attributes)
         return int(struct.unpack_from("=I", attributes, 36)[0])
@@ -148,7 +148,7 @@ class _Kernel:
 
 def cost() -> Iterator[Figure]:
     """Per packet: 1,000 test runs of 1,000 repeats, in turn with an empty program, so that both see the same noise."""
-    kernel, library = _Kernel(), LibBpf()
+    kernel, library = Kernel(), LibBpf()
     opened = BpfObject(library, OBJECT.read_bytes(), "meter")
     shape = Shape(MS, os.cpu_count() or 1, 8192, at_host_port=True)
     opened.set_constants(shape.constants())
