@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from controller.cli_options import AsJson, counted
+from controller.cli_options import SITE_FILE, AsJson, SiteFile, counted
 from controller.errors import OperatorError
 
 app = typer.Typer(no_args_is_help=True, help="Rules and shapes: what traffic exceeds, and what it looks like.")
@@ -45,7 +45,7 @@ def replay(
 
     Exit code 0: nothing that is an alarm; 1: something is.
     """
-    from controller.replay.answer import answer, lines  # noqa: PLC0415  the command is parsed before numpy is loaded
+    from controller.replay.answer import answer  # noqa: PLC0415  the command is parsed before numpy is loaded
     from controller.replay.record import read_record  # noqa: PLC0415
     from controller.rulesfile import load_rules  # noqa: PLC0415
     from protos.units import UnitError, parse_duration_ns  # noqa: PLC0415
@@ -57,6 +57,13 @@ def replay(
         raise OperatorError(f"--rate-window: {error}") from error
     records = [read_record(path, window_ns=window_ns, counter=counter) for path in files]
     found = answer(records, rules.shape, rules.limits)
+    _say(found, as_json=as_json)
+
+
+def _say(found: dict[str, Any], *, as_json: bool) -> None:
+    """Print the answer; end with 1 if something in it is an alarm."""
+    from controller.replay.answer import lines  # noqa: PLC0415  see above
+
     for note in found["notes"]:
         for text in note["notes"]:
             typer.echo(f"note: {note['file']}: {text}", err=True)
@@ -68,6 +75,41 @@ def replay(
     said = [*found["together"], *(each for one in found["series"] for each in one["findings"])]
     alarms = any(each["alarm"] for each in said)
     raise typer.Exit(1 if alarms else 0)
+
+
+@app.command()
+def history(
+    site_file: SiteFile = SITE_FILE,
+    rules_file: RulesFile = None,
+    last: Annotated[str, typer.Option("--last", metavar="DURATION", help="How far to look back.")] = "6h",
+    as_json: AsJson = False,
+) -> None:
+    """Say what the traffic of each link in the journal resembles, and what rules and detectors find in it.
+
+    It is what the DPUs' uplinks counted. Proof that a limit was exceeded is `crosscheck`'s to give: this looks at bins
+    of 15 s. Exit code 0: nothing that is an alarm; 1: something is; 3: no
+    readings.
+    """
+    from controller.cli_period import parse_period  # noqa: PLC0415  see above
+    from controller.journal import Journal  # noqa: PLC0415
+    from controller.judgement import in_force  # noqa: PLC0415
+    from controller.observations.gather import links  # noqa: PLC0415
+    from controller.replay.answer import answer  # noqa: PLC0415
+    from controller.replay.record import Record  # noqa: PLC0415
+    from controller.rules_history import flows  # noqa: PLC0415
+    from controller.rulesfile import load_rules  # noqa: PLC0415
+    from controller.site import load  # noqa: PLC0415
+    from controller.timeline import Timeline  # noqa: PLC0415
+
+    rules = load_rules(rules_file)
+    site = load(site_file, secrets=False)
+    with Journal.open(site.controller.journal, read_only=True) as journal:
+        period = parse_period(last=last, start=None, end=None, now_ns=Timeline.view(journal).now_ns())
+        found = flows(links(journal, in_force(journal), period), period)
+    if not found:
+        typer.echo(f"no DPU's uplink has two readings of one epoch in the last {last}", err=True)
+        raise typer.Exit(3)
+    _say(answer([Record(site.controller.journal, tuple(found), ())], rules.shape, rules.limits), as_json=as_json)
 
 
 @app.command()

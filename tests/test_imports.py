@@ -60,6 +60,7 @@ ALLOWED: tuple[tuple[str, frozenset[str]], ...] = (
     ("controller/deploy/*", frozenset({"grpc", "paramiko", "rich", "typer"})),
     ("controller/report/*", frozenset({"jinja2", "markupsafe", "numpy", "rich"})),
     ("controller/rules/*", frozenset({"numpy"})),
+    ("controller/rules_history.py", frozenset({"numpy"})),
     ("controller/replay/*", frozenset({"numpy"})),
     ("controller/corpus/*", frozenset({"numpy"})),
     ("controller/*", frozenset()),
