@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
+import statistics
 import struct
 import sys
 import threading
@@ -19,12 +21,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpu_agent.limits.order import LimitClass, Order
-from dpu_agent.limits.police import MAX_RATE_BYTES_PER_S, Policer
+from dpu_agent.limits.police import MAX_DEPTH_BYTES, MAX_RATE_BYTES_PER_S, NONE, Policer
+from dpu_agent.meter.layout import ORDER, Shape
+from dpu_agent.meter.libbpf import BpfObject, LibBpf
+from dpu_agent.meter.maps import OBJECT, ORDERS, PROGRAM
 from hil.bench import lease_cases
 from hil.bench.figure import Figure, Goal
+from hil.bench.meter_area import Kernel
 from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_ADDRESS, HOST_PORT, UPLINK, MeteredPath
 from protos.units import NS_PER_S
 
+COST_RUNS = 500
 LEASES = 10_000
 PAIRS = (
     (100_000, 64_000),
@@ -56,6 +63,7 @@ _SO_RCVBUFFORCE = 33
 
 def figures() -> Iterator[Figure]:
     """Measure everything."""
+    yield from _cost()
     with MeteredPath() as path, _policed(path) as policer:
         for rate, depth in PAIRS:
             yield from _windows(path, policer, rate, depth)
@@ -81,6 +89,40 @@ def _policed(path: MeteredPath) -> Iterator[Policer]:
 def _order(policer: Policer, rate: int, depth: int, ports: Sequence[str] = (HOST_PORT,)) -> None:
     policer.prove()
     policer.apply([Order(port, LimitClass.OTHER_POD, rate, depth, None, None, 0, 0) for port in ports])
+
+
+# ---------------------------------------------------------------- cost
+
+
+def _cost() -> Iterator[Figure]:
+    """A frame of a class without an order, and of one under an order that passes it and one that drops it, in turn."""
+    library, kernel = LibBpf(), Kernel()
+    opened = BpfObject(library, OBJECT.read_bytes(), "meter")
+    shape = Shape(1_000_000, os.cpu_count() or 1, 8192, at_host_port=True)
+    opened.set_constants(shape.constants())
+    for name, entries in shape.entries().items():
+        opened.resize(name, entries)
+    opened.load()
+    key = int(LimitClass.OTHER_POD).to_bytes(4, "little")
+    cases = {
+        "idle": ORDER.pack(0, 0, 0, NONE, NONE, 0, 0),
+        "passing": ORDER.pack(1, MAX_RATE_BYTES_PER_S, MAX_DEPTH_BYTES, NONE, NONE, 0, 0),
+        "dropping": ORDER.pack(1, 0, 0, NONE, NONE, 0, 0),
+    }
+    found: dict[str, list[int]] = {name: [] for name in cases}
+    frame = _HEADER + bytes(1_500)
+    try:
+        for _ in range(COST_RUNS):
+            for name, order in cases.items():
+                library.update_locked(opened.map(ORDERS), key, order)
+                found[name].append(kernel.test_run(opened.program(PROGRAM), frame))
+    finally:
+        opened.close()
+    idle = statistics.median(found["idle"])
+    for name, taken in found.items():
+        goal = 100 if name == "idle" else None
+        note = f"meter and policer, {COST_RUNS} test runs of 1000 repeats; {statistics.median(taken) - idle:+} to idle"
+        yield Figure(f"limits.police.ns_per_packet.{name}", statistics.median(taken), "ns", goal, note=note)
 
 
 # ---------------------------------------------------------------- windows
