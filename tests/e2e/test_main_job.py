@@ -5,6 +5,7 @@ The figures of `make bench AREA=main` run the same scenarios ten times; here eac
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from controller.journal import Journal, Kind
 from hil import rigfile, scenarios
 from hil.operation import Operation
 from hil.rig import Rig
+from protos.v1 import agent_pb2
+from protos.wire import parse_signed_frame
 
 WEIGHBRIDGE = str(Path(sys.executable).with_name("weighbridge"))
 
@@ -44,6 +48,23 @@ def test_four_observers_prove_the_same_number_to_the_byte(operation: Operation) 
         assert found.widest_bytes is not None
         assert found.widest_bytes <= 3 * 1514, found
     assert directions[0].truth_bytes > 100_000_000
+    _assert_counted_by_the_tables_sent(operation.journal)
+
+
+def _assert_counted_by_the_tables_sent(path: Path) -> None:
+    """Each agent's newest frame names the class table that was journaled for it, and nodes of the site by it."""
+    with Journal.open(path, read_only=True) as journal:
+        for number in range(1, 5):
+            agent = f"node{number}-dpu0"
+            sent, newest = journal.last(Kind.CLASS_TABLE, agent), journal.last(Kind.FRAME, agent)
+            assert sent is not None
+            assert newest is not None
+            frame = parse_signed_frame(newest.body)[1]
+            body = agent_pb2.SignedClassTable.FromString(sent.body).body
+            assert frame.class_table_sha256 == hashlib.sha256(body).digest()
+            frames = journal.entries(kinds=[Kind.FRAME], source=agent)
+            peers = {p.peer for e in frames for meter in parse_signed_frame(e.body)[1].meters for p in meter.peers}
+            assert peers <= {"node1", "node2", "node3", "node4"}
 
 
 def test_a_known_weight_is_shown_by_every_observer(operation: Operation) -> None:
