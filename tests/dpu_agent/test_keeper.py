@@ -166,6 +166,7 @@ def test_the_same_bytes_again_change_nothing_and_after_the_end_they_are_old() ->
             Refused.BEYOND_LOAD_WINDOW,
         ),
     ],
+    ids=lambda value: "offered" if isinstance(value, bytes) else value.name,  # keys differ from run to run
 )
 def test_forgeries_and_replays_are_refused_each_with_its_own_reason(data: bytes, reason: Refused | Fault) -> None:
     assert reason_of(START, data) is reason
