@@ -41,7 +41,7 @@ class _InForce:
 
 
 class ClassTableSender:
-    """Keeps the class table of one agent. What fails is journaled and tried again; it never ends a session."""
+    """Keeps the class table of one agent. What fails is journaled and tried again, within the session."""
 
     def __init__(
         self, dpu: Dpu, entries: Sequence[meter_pb2.ClassEntry], *, journal: Journal, recorder: Recorder
@@ -100,6 +100,7 @@ class ClassTableSender:
 
         Raises:
             LookFailed: it is not in force.
+            grpc.aio.AioRpcError: the connection broke.
         """
         try:
             had = await channel.describe(TIMEOUT_S)
@@ -111,7 +112,9 @@ class ClassTableSender:
                 await channel.set_class_table(wanted, TIMEOUT_S)
                 had = await channel.describe(TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
-            raise self._explained(error) from error
+            if (explained := self._explained(error)) is None:
+                raise
+            raise explained from error
         if had.class_table_sha256 != sha256:
             text = f"{self._who} took the class table, and says that another is in force"
             raise LookFailed(Look.CLASS_TABLE, Reason.OTHER_TABLE, text)
@@ -156,11 +159,17 @@ class ClassTableSender:
             raise LookFailed(Look.CLASS_TABLE, Reason.CONFLICT, str(error)) from error
         return made
 
-    def _explained(self, error: grpc.aio.AioRpcError) -> LookFailed:
+    def _explained(self, error: grpc.aio.AioRpcError) -> LookFailed | None:
+        """What the agent says of the table; None where the connection broke, which is the session's to tell."""
         remedy = ""
         if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
             remedy = f"; run `weighbridge agents deploy {self._dpu.name}`, which tells it the verifier's key"
         elif error.code() is grpc.StatusCode.UNIMPLEMENTED:
             remedy = f"; its release knows no class tables: run `weighbridge agents deploy {self._dpu.name}`"
+        elif error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+            text = f"{self._who} did not answer in {TIMEOUT_S:g} s about its class table"
+            return LookFailed(Look.CLASS_TABLE, Reason.TIMEOUT, text)
+        elif "class table" not in (error.details() or ""):
+            return None
         text = f"{self._who} does not take the class table: {error.details()}{remedy}"
         return LookFailed(Look.CLASS_TABLE, Reason.REFUSED, text)
