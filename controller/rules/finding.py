@@ -17,12 +17,6 @@ class Kind(enum.Enum):
     LOAD_SHAPED_REPEATS = "load-shaped-repeats"
     ROTATING_LOAD = "rotating-load"
     VOLUME_OVER_WINDOW = "volume-over-window"
-    RATE_OVER_WINDOW = "rate-over-window"
-    PACKETS_OVER_WINDOW = "packets-over-window"
-    BURST = "burst"
-    BUDGET_BURN = "budget-burn"
-    TELEMETRY_ABSENT = "telemetry-absent"
-    LOAD_WINDOW_OVERRUN = "load-window-overrun"
 
 
 SHAPES = (
