@@ -436,7 +436,6 @@ def test_snmpd_answers_its_user_and_nobody_else(pair: Rig, tmp_path: Path) -> No
 
 def test_snmp_counters_end_up_equal_to_the_wire(pair: Rig) -> None:
     transfer(pair, "3MB")
-    exact = counters(pair, "sw1", "eth1")
     oids = [f"1.3.6.1.2.1.31.1.1.1.{column}" for column in (6, 7, 10, 11)]
 
     def served() -> list[int]:
@@ -445,8 +444,8 @@ def test_snmp_counters_end_up_equal_to_the_wire(pair: Rig) -> None:
         values = snmp(pair, "snmpget", "-O", "qv", "10.250.0.2", *(f"{oid}.{number}" for oid in oids)).stdout
         return [int(value) for value in values.split()]
 
-    until(lambda: served()[0] == exact[0])
-    assert served() == [exact[0], exact[1], exact[2], exact[3]]
+    # snmpd caches for three seconds, and neighbours ask for each other now and then.
+    until(lambda: served() == list(counters(pair, "sw1", "eth1")), within_s=40)
 
 
 def test_a_switch_reboot_is_one_more_engine_boot_of_the_same_engine(pair: Rig) -> None:

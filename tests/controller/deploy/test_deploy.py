@@ -382,7 +382,8 @@ def test_another_frame_key_is_refused_journaled_and_put_back(scene: Scene) -> No
     entry = scene.journal.last(Kind.ENROLMENT, NAME)
     assert entry is not None
     assert pinned is not None
-    assert entry.meta == {"replaces": pinned.public_key.hex()}
+    assert entry.meta["replaces"] == pinned.public_key.hex()
+    assert int(str(entry.meta["numbers_from"])) > 0, "the new key's frames are a chain of their own"
     assert scene.deploy().enrolled is False
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from controller.deploy import lock
+from dpu_agent.clock import SystemClock
 from hil import rigfile
 from hil.rig import Rig
 
@@ -41,7 +42,13 @@ def agents(rig: Rig, command: str, *arguments: str) -> tuple[int, Any, str]:
     return code, json.loads(out) if out else None, err
 
 
-def test_a_site_is_deployed_asked_rebooted_and_refuses_a_stranger(rig: Rig) -> None:
+def agents_boot_id(rig: Rig, folder: Path) -> str:
+    """The machine's, as an agent whose clock has the rig file's offset names it."""
+    (folder / "boot_id").write_text(rig.machine("node1-dpu0").boot_id)
+    return SystemClock(rig.file.clock_offset_ns("node1"), folder / "boot_id").boot_id
+
+
+def test_a_site_is_deployed_asked_rebooted_and_refuses_a_stranger(rig: Rig, tmp_path: Path) -> None:
     assert weighbridge(rig, "init", str(rig.state / "site.yaml"))[0] == 0
     code, rows, err = agents(rig, "status")
     assert code == 3
@@ -60,7 +67,7 @@ def test_a_site_is_deployed_asked_rebooted_and_refuses_a_stranger(rig: Rig) -> N
         assert asked["bundle_sha256"] == deployed["bundle_sha256"]
         assert asked["enrolment"] == "enrolled"
         assert {(port["port"], port["role"]) for port in asked["ports"]} == {("pf0hpf", "host_port"), ("p0", "uplink")}
-    assert first[0]["clock"]["boot_id"] == rig.machine("node1-dpu0").boot_id
+    assert first[0]["clock"]["boot_id"] == agents_boot_id(rig, tmp_path)
     assert first[0]["frame_public_key"] != first[1]["frame_public_key"]
 
     # Again: nothing to do.
@@ -78,7 +85,7 @@ def test_a_site_is_deployed_asked_rebooted_and_refuses_a_stranger(rig: Rig) -> N
         time.sleep(0.5)
     assert code == 0, err
     assert after[0]["frame_public_key"] == first[0]["frame_public_key"]
-    assert after[0]["clock"]["boot_id"] == rig.machine("node1-dpu0").boot_id != first[0]["clock"]["boot_id"]
+    assert after[0]["clock"]["boot_id"] == agents_boot_id(rig, tmp_path) != first[0]["clock"]["boot_id"]
 
     # Somebody else at a DPU's address: his host key is not the pinned one. Nothing is sent to him.
     site_file = rig.state / "site.yaml"
