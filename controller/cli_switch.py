@@ -98,7 +98,8 @@ def poll(  # noqa: PLR0917  typer reads options from the signature
     """Read port counters over SNMP, each with the interval of time in which it was true, or the reason there is none.
 
     In is what the switch received, so what the node at the other end of the cable sent. A reason is one of absent,
-    unsupported, malformed, truncated, timeout and auth. Nothing is journaled. Exit code 3: no poll read any port.
+    unsupported, malformed, truncated, timeout and auth. Nothing is journaled. Exit code 2: the switch
+    refuses the user or a pass phrase; 3: no poll read any port.
     """
     from controller.switchpoll import Target, named, run_polls  # noqa: PLC0415  see above
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -182,13 +182,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Snmp3:
-    """SNMPv3 with authentication and privacy. The key files hold pass phrases."""
+    """SNMPv3 with authentication and privacy. The key files hold pass phrases; ``place`` is file and line of it all."""
 
     user: str
     auth: str
     auth_key_file: Path
     privacy: str
     privacy_key_file: Path
+    place: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

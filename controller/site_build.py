@@ -54,13 +54,13 @@ def build(path: Path, *, secrets: bool) -> Site:
     file, sections = _check(content, path)
     if secrets:
         file.raise_problems(site_secrets.problems(sections, path.absolute().parent))
-    return _Builder(path, content).site(sections)
+    return _Builder(file, content).site(sections)
 
 
 def build_from(content: bytes, path: Path) -> Site:
     """See :func:`controller.site.loads`."""
-    _, sections = _check(content, path)
-    return _Builder(path, content).site(sections)
+    file, sections = _check(content, path)
+    return _Builder(file, content).site(sections)
 
 
 def _check(content: bytes, path: Path) -> tuple[site_yaml.YamlFile, SiteSection]:
@@ -83,9 +83,9 @@ def _check(content: bytes, path: Path) -> tuple[site_yaml.YamlFile, SiteSection]
 
 
 class _Builder:
-    def __init__(self, path: Path, content: bytes) -> None:
-        self._path, self._content = path, content
-        self._folder = path.absolute().parent
+    def __init__(self, file: site_yaml.YamlFile, content: bytes) -> None:
+        self._file, self._content = file, content
+        self._folder = file.path.absolute().parent
 
     def site(self, file: SiteSection) -> Site:
         pod_of = {name: pod.name for pod in file.pods for name in pod.nodes}
@@ -100,7 +100,7 @@ class _Builder:
             for node in file.nodes
         )
         return Site(
-            path=self._path,
+            path=self._file.path,
             content=self._content,
             name=file.site,
             controller=ControllerFiles(
@@ -112,7 +112,7 @@ class _Builder:
             pods=tuple(Pod(pod.name, tuple(pod.nodes), tuple(pod.addresses)) for pod in file.pods),
             nodes=nodes,
             links=_links(file, nodes),
-            switches=tuple(self._switch(switch) for switch in file.switches),
+            switches=tuple(self._switch(switch, number) for number, switch in enumerate(file.switches)),
             collection=Collection(
                 file.collection.poll_interval,
                 file.collection.scrape_interval,
@@ -144,7 +144,7 @@ class _Builder:
             ),
         )
 
-    def _switch(self, switch: SwitchSection) -> Switch:
+    def _switch(self, switch: SwitchSection, number: int) -> Switch:
         snmp: Snmp3 | Snmp2c
         if isinstance(switch.snmp, Snmp3Section):
             snmp = Snmp3(
@@ -153,6 +153,7 @@ class _Builder:
                 self._folder / switch.snmp.auth_key_file,
                 switch.snmp.privacy,
                 self._folder / switch.snmp.privacy_key_file,
+                f"{self._file.path}:{self._file.line(('switches', number, 'snmp'))}",
             )
         else:
             snmp = Snmp2c(self._folder / switch.snmp.community_file)

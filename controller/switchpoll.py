@@ -15,7 +15,7 @@ from controller.errors import OperatorError
 from controller.site import load
 from controller.site_secrets import SNMP_PASS_PHRASE_CHARACTERS, read_secret
 from controller.site_values import split_address
-from protos.reading import Framing
+from protos.reading import Framing, Missing
 from protos.units import format_duration
 from switch.connect import SnmpStack, connect
 from switch.continuity import Plausibility
@@ -23,7 +23,7 @@ from switch.effort import Effort
 from switch.interpret import Device
 from switch.line import fault_line, sample_line, unlisted_line
 from switch.polling import polls
-from switch.ports import Discovery, PortSample
+from switch.ports import Discovery, Poll, PortSample
 from switch.refresh import learn_refresh
 from switch.security import (
     Authentication,
@@ -99,6 +99,7 @@ class Target:
                     read_secret(auth_key_file, SNMP_PASS_PHRASE_CHARACTERS),
                     Privacy(privacy),
                     read_secret(privacy_key_file, SNMP_PASS_PHRASE_CHARACTERS),
+                    f"--user {user}, pass phrases in {auth_key_file} and {privacy_key_file}",
                 )
         except SecurityError as error:
             raise OperatorError(f"{error}") from error
@@ -138,6 +139,9 @@ def run_polls(
         count: how many polls.
         show: takes each line, see :mod:`switch.line`.
         say: takes sentences for a person: what the device is like and what the polls cost.
+
+    Raises:
+        OperatorError: the switch refuses the user or a pass phrase, and nothing was read.
     """
     return asyncio.run(_run(target, ports, interval_ns=interval_ns, count=count, show=show, say=say))
 
@@ -159,13 +163,14 @@ async def _run(
     stack = SnmpStack(now_ns)
     watches: dict[str, EpochWatch] = {}
     kept: dict[tuple[str, int], deque[PortSample]] = {}
-    effort, said, number = Effort(), set[str](), 0
+    effort, said, number, denied = Effort(), set[str](), 0, ""
     reader = connect(stack, target.name, target.endpoint, target.security, target.device)
     try:
         async for look in polls(reader, ports, interval_ns=interval_ns, count=count, now_ns=now_ns):
             number += 1
             poll = look.poll if isinstance(look, Discovery) else look
             effort.add(poll)
+            denied = _denied(look) or denied
             if isinstance(look, Discovery) and not poll.ports:
                 show(unlisted_line(target.name, number, look))
             elif isinstance(look, Discovery) and not look.complete:
@@ -183,9 +188,19 @@ async def _run(
     finally:
         await reader.close()
         await stack.close()
+    if denied and not effort.rows_got:
+        raise OperatorError(denied)
     say(effort.sentence())
     _tell_refresh(kept.values(), target.device.refresh_ns, say)
     return effort.rows_got > 0
+
+
+def _denied(look: Discovery | Poll) -> str:
+    """Return what the switch says against the user or a pass phrase; empty if nothing."""
+    if isinstance(look, Discovery) and look.reason is Missing.DENIED:
+        return look.text
+    faults = (look.poll if isinstance(look, Discovery) else look).faults
+    return next((fault.text for fault in faults if fault.reason is Missing.DENIED), "")
 
 
 def _tell_refresh(kept: Iterable[Sequence[PortSample]], taken_ns: int, say: Callable[[str], None]) -> None:

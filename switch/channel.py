@@ -178,7 +178,7 @@ class AgentChannel:
         if silent.reason is Missing.TIMEOUT and await self._answers_without_privacy(first_sent_ns):
             text = (
                 f"{self.device}: {self.endpoint} answers authenticated questions but no encrypted ones: the privacy "
-                f"pass phrase (or its algorithm) is wrong; check the secrets of the switch"
+                f"pass phrase (or its algorithm) is wrong; check {self._secrets}"
             )
             silent = NoAnswerError(Missing.DENIED, text, first_sent_ns, self._stack.now_ns(), attempts)
         self._forget()
@@ -332,11 +332,16 @@ class AgentChannel:
             varbinds=bindings,
         )
 
+    @property
+    def _secrets(self) -> str:
+        kept_in = self._security.kept_in if isinstance(self._security, UserSecurity) else ""
+        return kept_in or "user and secrets of the switch"
+
     def _refused(self, indication: Any, first_sent_ns: int, attempts: int) -> NoAnswerError:
         now_ns = self._stack.now_ns()
         for denied, why in _DENIED:
             if indication == denied:
-                text = f"{self.device}: {self.endpoint} refuses: {why}; check user and secrets of the switch"
+                text = f"{self.device}: {self.endpoint} refuses: {why}; check {self._secrets}"
                 return NoAnswerError(Missing.DENIED, text, first_sent_ns, now_ns, attempts)
         if indication == errind.notInTimeWindow:
             text = f"{self.device}: {self.endpoint} refuses as not in time window even after telling its time"

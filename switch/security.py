@@ -35,6 +35,8 @@ class Privacy(enum.Enum):
 class UserSecurity:
     """SNMPv3 at level authPriv, the only level there is here.
 
+    ``kept_in`` says where user and pass phrases are written down, for whoever has to correct them.
+
     Raises:
         SecurityError: the user name or a pass phrase has an impossible length.
     """
@@ -44,6 +46,7 @@ class UserSecurity:
     authentication_phrase: str = field(repr=False)
     privacy: Privacy
     privacy_phrase: str = field(repr=False)
+    kept_in: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not 0 < len(self.user.encode()) <= MOST_USER_OCTETS:

@@ -80,6 +80,7 @@ def security_of(switch: Switch) -> Security:
             read_secret(snmp.auth_key_file),
             Privacy(snmp.privacy),
             read_secret(snmp.privacy_key_file),
+            f"{snmp.place}: user `{snmp.user}`, pass phrases in {snmp.auth_key_file} and {snmp.privacy_key_file}",
         )
     return InsecureCommunity(read_secret(snmp.community_file), insecure=True)
 

@@ -157,5 +157,27 @@ def test_snmpd_is_polled_without_a_site_file(snmpd: Any, tmp_path: Path) -> None
     stranger = subprocess.run(
         [*command, "--user", "stranger", *keys, *rest], check=False, capture_output=True, text=True
     )
-    assert stranger.returncode == 3
+    assert stranger.returncode == 2
     assert {json.loads(line)["reason"] for line in stranger.stdout.splitlines()} == {"auth"}
+    assert f"check --user stranger, pass phrases in {secrets[0]} and {secrets[1]}" in " ".join(stranger.stderr.split())
+
+
+@pytest.mark.rig
+@pytest.mark.parametrize("wrong", ["auth", "priv"])
+def test_a_wrong_pass_phrase_is_named_with_file_line_and_switch(snmpd: Any, tmp_path: Path, wrong: str) -> None:
+    site = (Path(__file__).parents[1] / "controller" / "site_ok" / "demo.yaml").read_text()
+    (tmp_path / "site.yaml").write_text(site.replace("10.250.0.2:161", "127.0.0.1:161"))
+    line = 1 + next(number for number, text in enumerate(site.splitlines()) if text.strip() == "snmp:")
+    (tmp_path / "secrets").mkdir()
+    for name, phrase in (("auth", "correct horse battery"), ("priv", "staple mustard seeds")):
+        secret = tmp_path / "secrets" / f"sw1.{name}"
+        secret.write_text("not the pass phrase\n" if name == wrong else f"{phrase}\n")
+        secret.chmod(0o600)
+    asked = ["ip", "netns", "exec", snmpd.namespace, WEIGHBRIDGE, "switch", "poll", "sw1"]
+    done = subprocess.run(
+        [*asked, "--site", tmp_path / "site.yaml", "--ports", "eth1"], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 2, done.stderr
+    told = " ".join(done.stderr.split())
+    for part in ("sw1: 127.0.0.1:161", f"site.yaml:{line}: user `weighbridge`", f"{tmp_path}/secrets/sw1.{wrong}"):
+        assert part in told, told
