@@ -86,6 +86,18 @@ def transfer(rig: Rig, size: str) -> None:
     receiver = start(rig.machine("node2"), "transfer", "receive", "--listen", "10.77.0.2:9000")
     finish(start(rig.machine("node1"), "transfer", "send", "--target", "10.77.0.2:9000", "--bytes", size))
     finish(receiver)
+    _until_quiet(rig)
+
+
+def _until_quiet(rig: Rig) -> None:
+    """Return once a connection's last acknowledgement has passed everywhere: it may outlive both programs."""
+    seen = [all_counters(rig)]
+
+    def quiet() -> bool:
+        seen.append(all_counters(rig))
+        return seen[-1] == seen[-2]
+
+    until(quiet)
 
 
 def reaches(machine: Machine, address: str, port: int) -> bool:

@@ -15,6 +15,7 @@ import pytest
 from controller.deploy import lock
 from dpu_agent.clock import SystemClock
 from hil import rigfile
+from hil.operation import build_bundle
 from hil.rig import Rig
 
 pytestmark = [pytest.mark.rig, pytest.mark.slow]
@@ -25,6 +26,7 @@ WEIGHBRIDGE = [sys.executable, "-c", "from controller.cli import main; main()"]
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    build_bundle()  # the rig's controller has no way to a package index
     state = tmp_path_factory.mktemp("deploy rig") / "state"
     with Rig.up(rigfile.load(rigfile.find("pair")), state, name=f"deploy_{os.getpid()}") as up:
         yield up
@@ -56,7 +58,7 @@ def test_a_site_is_deployed_asked_rebooted_and_refuses_a_stranger(rig: Rig, tmp_
 
     # Deployed: each agent runs what was sent, on its own address, and meters its own ports.
     code, rows, err = agents(rig, "deploy", "--all")
-    assert code == 0, err
+    assert code == 0, (rows, err)
     assert [(row["agent"], row["sent"], row["enrolled"]) for row in rows] == [
         ("node1-dpu0", True, True),
         ("node2-dpu0", True, True),
@@ -72,7 +74,7 @@ def test_a_site_is_deployed_asked_rebooted_and_refuses_a_stranger(rig: Rig, tmp_
 
     # Again: nothing to do.
     code, rows, err = agents(rig, "deploy", "--all")
-    assert code == 0, err
+    assert code == 0, (rows, err)
     assert [(row["sent"], row["restarted"], row["enrolled"]) for row in rows] == [(False, False, False)] * 2
 
     # A reboot of the DPU: the agent comes back by itself, with its key.
