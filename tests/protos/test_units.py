@@ -165,7 +165,7 @@ def test_durations_that_are_refused(text: str, says: str) -> None:
 
 @given(st.text(alphabet="0123456789.e kKMGTPibBt/smhdnu-+_", max_size=40) | st.text(max_size=20))
 def test_nothing_but_a_number_in_range_or_a_unit_error_comes_out_and_soon(text: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     parsers: list[tuple[Callable[[str], int | Fraction], int]] = [
         (parse_bytes, units.MAX_BYTES),
         (parse_rate, units.MAX_BYTES),
@@ -178,7 +178,7 @@ def test_nothing_but_a_number_in_range_or_a_unit_error_comes_out_and_soon(text: 
             continue
         assert Fraction(value).numerator >= 0
         assert Fraction(value) <= most
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
 
 
 @given(st.integers(0, 2**64 - 1))
