@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,21 +210,28 @@ def _state(path: Path) -> int | None:
     return found.sequence if found else None
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return a folder that every user can reach; those of pytest are their owner's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_state_directory_that_is_not_writable(installation: Installation) -> None:
+def test_a_state_directory_that_is_not_writable(installation: Installation, open_folder: Path) -> None:
     """As another user than the directory's owner."""
-    for folder in (installation.folder, *installation.folder.parents):
-        if folder.is_relative_to(Path("/tmp")) and folder != Path("/tmp"):
-            folder.chmod(0o755)
     installation.rewrite(state_directory="owned-by-root/state")
-    (installation.folder / "owned-by-root").mkdir(mode=0o755)
-    os.chown(installation.folder / "agent.key", 65_534, 65_534)
+    folder = shutil.copytree(installation.folder, open_folder / "agent")
+    folder.chmod(0o755)
+    (folder / "owned-by-root").mkdir(mode=0o755)
+    os.chown(folder / "agent.key", 65_534, 65_534)
     # The interpreter may lie where only root may look: root starts it, imports everything, and becomes someone else.
     code = (
         "import os, sys; from dpu_agent import cli; assert cli.main(['describe', *sys.argv[2:]]) == 0; "
         "os.setgroups([]); os.setgid(65534); os.setuid(65534); sys.exit(cli.main(sys.argv[1:]))"
     )
-    argv = [sys.executable, "-c", code, "run", "--config", str(installation.config)]
+    argv = [sys.executable, "-c", code, "run", "--config", str(folder / installation.config.name)]
     told = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert told.returncode == 2, told.stderr
     assert "owned-by-root/state: cannot be used as the state directory" in told.stderr
