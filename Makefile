@@ -1,6 +1,6 @@
 # The commands of the project. `make demo` and `make test` do all set-up themselves.
 # Every path is relative, so a clone may live in a folder with a space in its name.
-.PHONY: help setup demo test check bench fuzz protos meter docs clean test-agent-py310
+.PHONY: help setup demo test check bench fuzz prove protos meter docs clean test-agent-py310
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
