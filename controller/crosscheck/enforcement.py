@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 from protos.units import NS_PER_S
@@ -127,3 +128,31 @@ def _deepened(chain: Sequence[Allowed]) -> int:
             depth = min(depth, before.floor_depth_bytes)
         added += max(0, after.depth_bytes - depth)
     return added
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The buckets ``[first, last]`` of some width, and the bytes that passed in them."""
+
+    first: int
+    last: int
+    bytes: int
+
+
+def worst_window(passed: Sequence[tuple[int, int]], rate_per_bucket: Fraction) -> tuple[Fraction, Window | None]:
+    """Return the most bytes that any run of buckets held beyond its rate, and which; of any length from one bucket on.
+
+    ``passed`` are indices and bytes, in order; buckets left out are empty. A token bucket of that rate was kept if and
+    only if the most is at most its depth. One pass: bytes so far less what the rate gives so far, and the least of it.
+    """
+    worst, window = Fraction(0), None
+    total, least, at, base = 0, Fraction(0), 0, 0
+    for number, (index, size) in enumerate(passed):
+        before = total - rate_per_bucket * index
+        if number == 0 or before < least:
+            least, at, base = before, index, total
+        total += size
+        over = total - rate_per_bucket * (index + 1) - least
+        if over > worst:
+            worst, window = over, Window(at, index, total - base)
+    return worst, window

@@ -69,6 +69,26 @@ class Passed:
     dropped_packets: int
 
 
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What one class passed and lost at one port's ingress, bucket by bucket of time.
+
+    Attributes:
+        width_ns: of a bucket; bucket ``i`` begins at ``i * width_ns`` of the kernel's CLOCK_MONOTONIC.
+        first, count: all buckets from ``first`` on, ``count`` of them, are over, and this is all of them.
+        buckets: index, bytes passed and bytes dropped, in order; those that are left out are empty.
+        unplaced_bytes: what passed and is in no bucket at all, cumulative.
+    """
+
+    port: str
+    traffic_class: LimitClass
+    width_ns: int
+    first: int
+    count: int
+    buckets: tuple[tuple[int, int, int], ...]
+    unplaced_bytes: int
+
+
 class Limiter(Protocol):
     """A limiter. Every method raises :class:`LimiterError`."""
 
@@ -88,6 +108,9 @@ class Limiter(Protocol):
     def prove(self) -> tuple[Passed, ...]:
         """Return what passed."""
 
+    def drain(self) -> tuple[Moments, ...]:
+        """Return what passed in each bucket of time since the last call; classes that moved nothing are left out."""
+
     def close(self) -> None:
         """Let go; the limits stay in force."""
 
@@ -101,6 +124,7 @@ class MemoryLimiter:
         self._now_ns = now_ns
         self.orders: dict[tuple[str, LimitClass], Order] = {}
         self.totals: dict[tuple[str, LimitClass], Passed] = {}
+        self.moments: tuple[Moments, ...] = ()
         self.applied = 0
         self.broken = ""
 
@@ -122,6 +146,12 @@ class MemoryLimiter:
         """What passed."""
         self._work()
         return tuple(self.totals.values())
+
+    def drain(self) -> tuple[Moments, ...]:
+        """What a test put into ``moments``, once."""
+        self._work()
+        found, self.moments = self.moments, ()
+        return found
 
     def offer(self, port: str, traffic_class: LimitClass, count: int) -> int:
         """Offer ``count`` bytes in one frame; return how many passed: all that the volume allows, no rate is kept."""

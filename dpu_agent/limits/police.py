@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dpu_agent.limits.order import LimitClass, LimiterError, Order, Passed
+from dpu_agent.limits.judged import JudgedRing
+from dpu_agent.limits.order import LimitClass, LimiterError, Moments, Order, Passed
 from dpu_agent.meter.errors import MeterUnavailableError
 from dpu_agent.meter.layout import ORDER, POLICED
 from dpu_agent.meter.libbpf import LibBpf
-from dpu_agent.meter.maps import BPF_FILE_SYSTEM, ORDERS, PINS, POLICED_MAP
+from dpu_agent.meter.maps import BPF_FILE_SYSTEM, JUDGED_MAP, ORDERS, PINS, POLICED_MAP
 
 NONE = (1 << 64) - 1
 """All ones: no ceiling, no end."""
@@ -37,14 +39,19 @@ class Policer:
         *,
         bpf_file_system: Path = BPF_FILE_SYSTEM,
         load_library: Callable[[], LibBpf] = LibBpf,
+        kernel_ns: Callable[[], int] = time.monotonic_ns,
+        bucket_ns: int = 1_000_000,
     ) -> None:
-        """Open the maps of the meters, which must be there.
+        """Open the maps of the meters, which must be there; ``bucket_ns`` is the width of their buckets.
 
         Raises:
             LimiterError: a port has no meter, or the kernel refuses.
         """
         self._maps: dict[str, tuple[int, int]] = {}
+        self._rings: dict[str, JudgedRing] = {}
         self._passed: dict[tuple[str, LimitClass], int] = {}
+        self._unplaced: dict[tuple[str, LimitClass], int] = {}
+        self._kernel_ns = kernel_ns
         try:
             self._library = load_library()
             for port in ports:
@@ -53,18 +60,23 @@ class Policer:
                     self._library.pinned(str(folder / ORDERS)),
                     self._library.pinned(str(folder / POLICED_MAP)),
                 )
+                self._rings[port] = JudgedRing(self._library, folder / JUDGED_MAP, bucket_ns, kernel_ns())
         except (MeterUnavailableError, OSError) as error:
             self.close()
             raise LimiterError(f"{error}; {_REMEDY}") from error
 
-    def apply(self, orders: Sequence[Order]) -> None:
+    def apply(self, orders: Sequence[Order], queued: Mapping[tuple[str, LimitClass], int] | None = None) -> None:
         """Put ``orders`` in force, each as a whole.
+
+        ``queued`` says in which class of a queue what passes is to wait on its way out, where it is to
+        (:mod:`dpu_agent.limits.shape`).
 
         Raises:
             LimiterError: one is beyond the arithmetic or names no port of ours (then nothing was changed), or the
                 kernel refuses one.
         """
-        packed = [(order, self._packed(order)) for order in orders]
+        classes = queued or {}
+        packed = [(order, self._packed(order, classes.get((order.port, order.traffic_class), 1))) for order in orders]
         try:
             for order, value in packed:
                 self._library.update_locked(self._maps[order.port][0], _key(order.traffic_class), value)
@@ -104,10 +116,11 @@ class Policer:
         """
         found = []
         for port, traffic_class, value in self._values(1, POLICED.size):
-            _, _, _, _, offered, passed, dropped, offered_segments, passed_segments, dropped_segments = POLICED.unpack(
-                value
+            *_, offered, passed, dropped, offered_segments, passed_segments, dropped_segments, unplaced = (
+                POLICED.unpack(value)
             )
             self._passed[port, traffic_class] = passed
+            self._unplaced[port, traffic_class] = unplaced
             found.append(
                 Passed(
                     port, traffic_class, offered, passed, dropped, offered_segments, passed_segments, dropped_segments
@@ -115,15 +128,28 @@ class Policer:
             )
         return tuple(found)
 
+    def drain(self) -> tuple[Moments, ...]:
+        """Return what passed and was dropped in each bucket that is over since the last call."""
+        now_ns = self._kernel_ns()
+        return tuple(
+            Moments(port, each, ring.width_ns, first, count, buckets, self._unplaced.get((port, each), 0))
+            for port, ring in self._rings.items()
+            for first, count, moved in (ring.drain(now_ns),)
+            for each, buckets in moved.items()
+        )
+
     def close(self) -> None:
         """Let go of the maps; the pins keep them, and the program goes on by them."""
+        for ring in self._rings.values():
+            ring.close()
+        self._rings = {}
         for pair in self._maps.values():
             for descriptor in pair:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
         self._maps = {}
 
-    def _packed(self, order: Order) -> bytes:
+    def _packed(self, order: Order, active: int) -> bytes:
         if order.port not in self._maps:
             raise LimiterError(f"there is no limiter at {order.port!r}")
         rates = order.rate_bytes_per_s, order.floor_rate_bytes_per_s
@@ -139,7 +165,7 @@ class Policer:
                 self.prove()
             ceiling = min(NONE - 1, self._passed[order.port, order.traffic_class] + order.volume_bytes)
         return ORDER.pack(
-            1,
+            active,
             order.rate_bytes_per_s,
             order.depth_bytes,
             ceiling,

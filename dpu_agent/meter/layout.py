@@ -27,8 +27,10 @@ PEER_WORDS = 2
 MARKS_BYTES = 65_536
 ORDER = struct.Struct("=4xIQQQQQQ")
 """struct order: active, rate, depth, ceiling_bytes, until_ns, floor_rate, floor_depth."""
-POLICED = struct.Struct("=4x4xQQQQQQQQQQ")
-"""struct policed: rate, tokens, remainder, last_ns; offered, passed, dropped bytes; the same in segments."""
+POLICED = struct.Struct("=4x4xQQQQQQQQQQQ")
+"""struct policed: rate, tokens, remainder, last_ns; offered, passed, dropped bytes; the same in segments; unplaced."""
+# struct judged: index, passed, dropped, unused.
+JUDGED_WORDS = 4
 PEERS_A_TABLE = 4_096
 """Numbers of nodes in one class table, 0 included; the peer table holds those of both halves, one after the other."""
 
@@ -68,7 +70,12 @@ class Shape:
 
     def entries(self) -> dict[str, int]:
         """The sizes of the maps that are sized at load time."""
-        return {"lanes": self.cpus, "ring": self.cpus * self.slots, "peer_totals": self.cpus * self.peers}
+        return {
+            "lanes": self.cpus,
+            "ring": self.cpus * self.slots,
+            "peer_totals": self.cpus * self.peers,
+            "judged": len(CLASSES) * self.slots,
+        }
 
 
 def possible_cpus(text: str) -> int:

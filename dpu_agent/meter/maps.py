@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dpu_agent.meter.errors import MeterUnavailableError, NoMeter
 from dpu_agent.meter.layout import (
+    JUDGED_WORDS,
     KEY4,
     KEY6,
     LABEL,
@@ -39,7 +40,7 @@ _MMAPABLE, _NO_PREALLOC = 1 << 10, 1
 _TABLE_ENTRIES = 65_536
 _MAPPED = ("lanes", "ring", "peer_totals", "marks")
 TABLE4, TABLE6 = "table4", "table6"
-ORDERS, POLICED_MAP = "orders", "policed"
+ORDERS, POLICED_MAP, JUDGED_MAP = "orders", "policed", "judged"
 
 
 def wanted(shape: Shape) -> dict[str, MapInfo]:
@@ -52,6 +53,7 @@ def wanted(shape: Shape) -> dict[str, MapInfo]:
         "marks": MapInfo(_ARRAY, 4, MARKS_BYTES, 1, _MMAPABLE),
         ORDERS: MapInfo(_ARRAY, 4, ORDER.size, len(CLASSES), 0),
         POLICED_MAP: MapInfo(_ARRAY, 4, POLICED.size, len(CLASSES), 0),
+        JUDGED_MAP: MapInfo(_ARRAY, 4, JUDGED_WORDS * WORD, entries["judged"], _MMAPABLE),
         TABLE4: MapInfo(_LPM_TRIE, KEY4.size, LABEL.size, _TABLE_ENTRIES, _NO_PREALLOC),
         TABLE6: MapInfo(_LPM_TRIE, KEY6.size, LABEL.size, _TABLE_ENTRIES, _NO_PREALLOC),
     }

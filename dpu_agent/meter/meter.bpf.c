@@ -7,7 +7,7 @@
 // It sits at *ingress* because the workload cannot skip that hook: egress hooks are passed by sockets that
 // bypass the queue discipline, and count before it (docs/explanation/meter.md).
 //
-// Nothing here is ever cleared. Totals only grow, one set (a lane) a CPU. A slot of the ring holds its bucket's
+// Nothing that is counted here is ever cleared. Totals only grow, one set (a lane) a CPU. A slot of the ring holds its bucket's
 // index and the lane's totals as they stood before the bucket's first frame and after its last, so each slot says
 // by itself how much its bucket held, and two neighbours say whether anything between them is missing.
 //
@@ -185,7 +185,7 @@ struct {
 // `until_ns` or until `passed_bytes` of the class has come to `ceiling_bytes`; from then on one of the floor's.
 struct order {
 	struct bpf_spin_lock lock;
-	__u32 active; // 0: not limited
+	__u32 active; // 0: not limited; 1: limited; else also the queue's class that what passes waits in, where it leaves
 	__u64 rate, depth;
 	__u64 ceiling_bytes, until_ns; // all ones: none
 	__u64 floor_rate, floor_depth;
@@ -200,6 +200,14 @@ struct policed {
 	__u64 tokens, remainder, last_ns;
 	__u64 offered_bytes, passed_bytes, dropped_bytes;
 	__u64 offered_segments, passed_segments, dropped_segments;
+	__u64 unplaced_bytes; // passed while another CPU turned to the next bucket of `judged`: in none of them
+};
+
+// What one class passed and what it lost in one bucket of time, wire bytes; under the lock of the class's `policed`.
+struct judged {
+	__u64 index; // of the bucket, as in the ring; 0: never used
+	__u64 passed_bytes, dropped_bytes;
+	__u64 pad;
 };
 
 struct {
@@ -216,18 +224,29 @@ struct {
 	__type(value, struct policed);
 } policed SEC(".maps");
 
+// Indexed traffic class * slots + (index mod slots).
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); // set by the loader: CLASSES * slots
+	__type(key, __u32);
+	__type(value, struct judged);
+} judged SEC(".maps");
+
 // Returns whether the frame may pass.
 //
 // 1. The order, as a whole. Unknown addresses and what is not IP share the budget of other pods.
 // 2. Under the bucket's lock: another order or the floor takes the bucket over with the tokens it has, never more than
 //    its own depth, and is given nothing for time under another rate. So no change of orders is a refill.
 // 3. Tokens for the time that passed, to the billionth of a byte; then the frame's, if they are there.
-static __always_inline int admit(__u32 traffic_class, __u64 wire, __u64 segments, __u64 now_ns)
+// 4. Into the bucket of time of the newest frame's clock, so that no bucket holds what tokens of a later one let pass.
+static __always_inline int admit(struct __sk_buff *skb, __u32 traffic_class, __u64 wire, __u64 segments, __u64 now_ns)
 {
-	__u64 rate, depth, elapsed_ns, ceiling, until, floor_rate, floor_depth, part, limit_rate, limit_depth;
+	__u64 rate, depth, elapsed_ns, ceiling, until, floor_rate, floor_depth, part, limit_rate, limit_depth, index;
 	struct policed *bucket;
+	struct judged *judged_slot;
 	struct order *order;
-	__u32 active, at_floor;
+	__u32 active, at_floor, placed, key;
 	int passes = 0;
 
 	if (traffic_class == CLASS_UNKNOWN || traffic_class == CLASS_NON_IP)
@@ -249,6 +268,11 @@ static __always_inline int admit(__u32 traffic_class, __u64 wire, __u64 segments
 	bpf_spin_unlock(&order->lock);
 	if (!active)
 		return 1;
+	index = (bucket->last_ns > now_ns ? bucket->last_ns : now_ns) / settings.width_ns;
+	key = traffic_class * settings.slots + (index & (settings.slots - 1));
+	judged_slot = bpf_map_lookup_elem(&judged, &key);
+	if (!judged_slot)
+		return 0;
 
 	bpf_spin_lock(&bucket->lock);
 	at_floor = now_ns >= until || bucket->passed_bytes >= ceiling;
@@ -277,16 +301,30 @@ static __always_inline int admit(__u32 traffic_class, __u64 wire, __u64 segments
 	}
 	bucket->offered_bytes += wire;
 	bucket->offered_segments += segments;
+	placed = bucket->last_ns - index * settings.width_ns < settings.width_ns;
+	if (placed && judged_slot->index != index) {
+		judged_slot->index = index;
+		judged_slot->passed_bytes = 0;
+		judged_slot->dropped_bytes = 0;
+	}
 	if (wire <= bucket->tokens && (at_floor || wire <= ceiling - bucket->passed_bytes)) {
 		bucket->tokens -= wire;
 		bucket->passed_bytes += wire;
 		bucket->passed_segments += segments;
+		if (placed)
+			judged_slot->passed_bytes += wire;
+		else
+			bucket->unplaced_bytes += wire;
 		passes = 1;
 	} else {
 		bucket->dropped_bytes += wire;
 		bucket->dropped_segments += segments;
+		if (placed)
+			judged_slot->dropped_bytes += wire;
 	}
 	bpf_spin_unlock(&bucket->lock);
+	if (passes && active != 1)
+		skb->priority = active;
 	return passes;
 }
 
@@ -591,7 +629,7 @@ int weighbridge_meter(struct __sk_buff *skb)
 			by_peer->segments += segments;
 		}
 	}
-	return admit(parsed.traffic_class, wire, segments, now_ns) ? TC_ACT_UNSPEC : TC_ACT_SHOT;
+	return admit(skb, parsed.traffic_class, wire, segments, now_ns) ? TC_ACT_UNSPEC : TC_ACT_SHOT;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.crosscheck.enforcement import Allowed, Look, excess, step
+from controller.crosscheck.enforcement import Allowed, Look, Window, excess, step, worst_window
 
 S = 10**9
 LEASE = Allowed(1_000_000, 64_000, until_ns=100 * S)
@@ -128,3 +128,20 @@ def test_every_pair_of_looks_is_tested(rate: int, depth: int, gaps: list[int], d
 def test_the_width_of_a_look_is_no_excess(late_ns: int) -> None:
     looks = [Look(0, late_ns, 0, LEASE), Look(S, S + late_ns, 1_000_000 + 64_000 + late_ns // 1_000, LEASE)]
     assert excess(looks) is None
+
+
+@given(
+    st.dictionaries(st.integers(0, 60), st.integers(0, 5_000), max_size=25), st.fractions(0, 3_000, max_denominator=7)
+)
+def test_the_worst_window_is_the_worst_of_all_windows(passed: dict[int, int], rate: Fraction) -> None:
+    buckets = sorted(passed.items())
+    brute = {
+        Window(first, last, sum(size for index, size in buckets if first <= index <= last))
+        for number, (first, _) in enumerate(buckets)
+        for last, _ in buckets[number:]
+    }
+    overs = {window: window.bytes - rate * (window.last - window.first + 1) for window in brute}
+    worst, window = worst_window(buckets, rate)
+    assert worst == max([Fraction(0), *overs.values()])
+    assert (window is None) == (worst == 0)
+    assert window is None or overs[window] == worst
