@@ -8,17 +8,21 @@ from importlib.metadata import version
 from pathlib import Path
 
 from controller.bundle import Extent, Head, write_bundle
-from controller.bundle_statement import JOURNAL, PREDICATE_TYPE, RESULT
+from controller.bundle_omission import Omission
+from controller.bundle_statement import JOURNAL, PREDICATE_TYPE, RESULT, Report, report_of
 from controller.crosscheck.model import Period
-from controller.evidence.envelope import seal
+from controller.evidence import statement as statements
+from controller.evidence.envelope import open_envelope, seal
 from controller.evidence.statement import Statement
 from controller.evidence.tree import prove_consistency, prove_inclusion
-from controller.journal import Journal, Kind, NewEntry
-from controller.journal_entry import COLUMNS, Pruned, Row, read_row
+from controller.journal import Entry, Journal, Kind, NewEntry
+from controller.journal_entry import COLUMNS, Row, read_row
 from controller.journal_log import best_witnessed, leaf_data, publish, subtree
 from controller.judgement import Part, json_text, worst
 from controller.logkeys import SiteKeys
 from controller.program import program_sha256
+
+_PAGE_ENTRIES = 256
 
 
 def issue(
@@ -84,13 +88,17 @@ def write(journal: Journal, keys: SiteKeys, path: Path, *, leaf: int, size: int,
         tuple(prove_inclusion(leaf, under.checkpoint.size, root)),
         tuple(prove_consistency(size, under.checkpoint.size, root)),
     )
-    write_bundle(path, head, _entries(journal, size) if extent is Extent.FULL else ())
+    report = report_of(statements.decode(open_envelope(entry.body, [keys.report_public], 1)))
+    write_bundle(path, head, _entries(journal, report) if extent is Extent.FULL else ())
 
 
-def _entries(journal: Journal, size: int) -> Iterator[tuple[bytes, bytes | None]]:
-    query = f"SELECT {COLUMNS} FROM entry WHERE leaf = ?"  # noqa: S608  constants
+def _entries(journal: Journal, report: Report) -> Iterator[tuple[bytes, bytes | None]]:
+    query = f"SELECT {COLUMNS} FROM entry WHERE leaf BETWEEN ? AND ? ORDER BY leaf"  # noqa: S608  constants
     pruned_stop, _ = journal.pruned()
-    for leaf in range(size):
-        (columns,) = journal.rows(query, leaf)
-        found = read_row(journal.path, columns, pruned_stop=pruned_stop)
-        yield Row(*columns[:-2]).leaf_data(), None if isinstance(found, Pruned) else found.body
+    rule = Omission(journal, report.period, report.entries)
+    for first in range(0, report.entries, _PAGE_ENTRIES):
+        for columns in journal.rows(query, first, min(first + _PAGE_ENTRIES, report.entries) - 1):
+            found = read_row(journal.path, columns, pruned_stop=pruned_stop)
+            row = Row(*columns[:-2])
+            is_here = isinstance(found, Entry) and not rule.allows(row.leaf, row.kind)
+            yield row.leaf_data(), columns[-1] if is_here else None

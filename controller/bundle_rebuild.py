@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
-from controller.bundle import read_entries
+from controller.bundle_entries import read_entries
+from controller.bundle_omission import check_missing
 from controller.bundle_statement import Report
 from controller.errors import WeighbridgeError
 from controller.evidence import leaf as leaves
@@ -18,11 +19,12 @@ from controller.journal_prune import append_pruned, carry_out, wrongly_dropped
 _CHUNK_ENTRIES = 500
 
 
-def rebuild(file: BinaryIO, journal: Journal, report: Report) -> int:
+def rebuild(file: BinaryIO, journal: Journal, report: Report, version: int) -> int:
     """Fill ``journal`` with the bundle's entries; what is in it afterwards has the root that was signed.
 
     Returns:
-        How many bodies were dropped, each by a decision among the entries.
+        How many bodies are missing; none that the report's period needs. In a bundle of version 1 a decision among
+        the entries dropped each.
 
     Raises:
         VerificationError: an entry is missing, another one, out of place, or cannot be what was recorded.
@@ -52,7 +54,9 @@ def rebuild(file: BinaryIO, journal: Journal, report: Report) -> int:
     _append_dropped(journal, without)
     if tree.size != report.entries or tree.root() != report.journal_root:
         raise VerificationError(f"the bundle's {tree.size} entries do not give the root that was signed")
-    if dropped:
+    if version > 1:
+        check_missing(journal, report.period)
+    elif dropped:
         _check_dropped(journal, last_dropped, report)
     return dropped
 

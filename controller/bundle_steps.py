@@ -8,8 +8,8 @@
 6. Witnesses: enough of the policy's witnesses cosigned it.
 7. Report in the log: the leaf is this very envelope's, and is in the checkpoint's tree.
 8. Evidence in the log: the tree of the evidence is the beginning of the checkpoint's tree.
-9. Entries (full): each body is what its leaf names, and the leaves give the root that was signed, none left out; a
-   body is missing only where an entry among them decides that, and then the period begins later.
+9. Entries (full): each body is what its leaf names, and the leaves give the root that was signed, none left out; no
+   body is missing on which anything about the period rests (:mod:`controller.bundle_omission`).
 10. Frames (full): each agent's frames are signed by its key and form a chain; if the policy names keys, by those.
 11. Recomputed (full): bounds, laws, limits and verdict computed anew from the entries give the same document; or, if
     the report was made by another program, a document that says the same in substance
@@ -116,7 +116,7 @@ def verify(file: BinaryIO, policy: Policy, say: Say) -> Verified:
     """
     with _step(Step.BUNDLE):
         head = read_head(file)
-    say(Step.BUNDLE, f"a {head.extent.value} bundle of version 1")
+    say(Step.BUNDLE, f"a {head.extent.value} bundle of version {head.version}")
     with _step(Step.SIGNATURES):
         payload = open_envelope(head.envelope, policy.report_keys, policy.threshold)
     say(
@@ -192,8 +192,8 @@ def _check_full(file: BinaryIO, policy: Policy, head: Head, report: Report, say:
         Journal.create(Path(folder) / "evidence.db") as journal,
     ):
         with _step(Step.ENTRIES):
-            dropped = rebuild(file, journal, report)
-        without = f"; the bodies of {dropped} were dropped, as one of them decides" if dropped else ""
+            dropped = rebuild(file, journal, report, head.version)
+        without = f"; of {dropped} only the leaf, as nothing about the period rests on them" if dropped else ""
         say(
             Step.ENTRIES,
             f"all {report.entries} entries are here, each as its leaf names it, under the signed root{without}",

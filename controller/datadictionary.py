@@ -214,7 +214,7 @@ def _handed_on() -> list[str]:
         "| what | to whom | holds |",
         "| --- | --- | --- |",
         "| summary bundle | a reader | the signed result ([fields](json-result.md)), sizes and hashes |",
-        "| full bundle | a reader | the same, and every entry above as it is kept |",
+        "| full bundle | a reader | the same, and every entry above as it is kept; of old measurements only the leaf |",
         "| copy (`journal export`) | the other side | every entry above, checkpoints, cosignatures |",
         "| cosignature request | a witness | the number of entries and hashes; nothing of what they say |",
         "| site file | in the journal | names, management addresses, limits ([keys](site-file.md)); no secret |",

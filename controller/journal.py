@@ -56,6 +56,7 @@ class Journal:
         self.read_only = read_only
         self._connection = connection
         self._lock = threading.RLock()
+        self._left_out: tuple[int, int] | None = None
 
     # ------------------------------------------------------------ life
 
@@ -266,10 +267,19 @@ class Journal:
 
     def pruned(self) -> tuple[int, int | None]:
         """Return before which leaf bodies may have been dropped, 0 for none, and before which time on the timeline."""
+        if self._left_out is not None:
+            return self._left_out
         if not self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'prune'"):
             return 0, None
         rows = self.rows("SELECT stop, before_ns FROM prune ORDER BY stop DESC LIMIT 1")
         return (int(rows[0][0]), int(rows[0][1])) if rows else (0, None)
+
+    def leave_out(self, stop: int, before_ns: int) -> None:
+        """Let bodies before leaf ``stop`` be missing, whatever was decided; no period before ``before_ns`` is judged.
+
+        For what a bundle gave (:mod:`controller.bundle_omission`); nothing is written.
+        """
+        self._left_out = stop, before_ns
 
     def last_sequence(self, kind: Kind, source: str) -> int:
         """Return the highest sequence of ``kind`` and ``source``; 0 if there is none."""

@@ -1,8 +1,8 @@
 """Drops what was measured long ago and keeps what proves it: leaves, tree, checkpoints, cosignatures, decisions.
 
 What goes is the *bodies* of entries that collectors wrote (:data:`~controller.journal_schema.PRUNABLE`), recorded ten
-minutes before a time T and earlier. The last one of each kind and source before that stays, so that chains go on, and
-periods from T on are judged as they were.
+minutes before a time T and earlier. The last :data:`LAST_OF_EACH` of each kind and source before that stay, so that
+chains go on, and periods from T on are judged as they were, however long ago the readings at their edge were taken.
 
 Rules (docs/adr/0096):
 
@@ -37,9 +37,11 @@ from controller.journal_schema import PRUNABLE
 KEPT_BEFORE_NS = 600 * 10**9
 """What is kept before T: bounds at a period's edge rest on the readings outside it."""
 
+LAST_OF_EACH = 30
+"""As many as the reading of clocks at a period's edge takes; everything else takes fewer."""
+
 _CHUNK_ENTRIES = 500
 _DROPPED = f"kind IN {PRUNABLE} AND leaf < ? AND length(body) > 0"
-_LAST_OF_EACH = "leaf NOT IN (SELECT max(leaf) FROM entry WHERE leaf < ? GROUP BY kind, source)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +85,34 @@ def plan(journal: Journal, before_ns: int) -> Plan:
         raise OperatorError("a later prune dropped all of that already.")
     first = journal.rows("SELECT min(leaf) FROM entry WHERE recorded_ns >= ?", before_ns - KEPT_BEFORE_NS)[0][0]
     stop = max(int(first), known_stop)
-    entries, size, first_ns = journal.rows(
-        f"SELECT count(*), coalesce(sum(length(body)), 0), min(recorded_ns) FROM entry WHERE {_DROPPED} "  # noqa: S608
-        f"AND {_LAST_OF_EACH}",
-        stop,
-        stop,
-    )[0]
+    entries, size, first_ns = 0, 0, None
+    for chunk in _to_drop(journal, stop):
+        entries += len(chunk)
+        size += sum(length for _, length, _ in chunk)
+        first_ns = (
+            min(at_ns for *_, at_ns in chunk) if first_ns is None else min(first_ns, *(each[2] for each in chunk))
+        )
     return Plan(before_ns, stop, entries, size, first_ns)
+
+
+def last_of_each(journal: Journal, stop: int) -> Collection[int]:
+    """Return the leaves before ``stop`` that are among the last of their kind and source."""
+    query = (
+        "SELECT leaf FROM (SELECT leaf, row_number() OVER (PARTITION BY kind, source ORDER BY leaf DESC) AS place "
+        "FROM entry WHERE leaf < ?) WHERE place <= ?"
+    )
+    return {leaf for (leaf,) in journal.rows(query, stop, LAST_OF_EACH)}
+
+
+def _to_drop(journal: Journal, stop: int) -> Iterator[list[tuple[int, int, int]]]:
+    """Yield leaf, length and time recorded of each body before ``stop`` that goes, some at a time."""
+    kept, seen = last_of_each(journal, stop), -1
+    query = f"SELECT leaf, length(body), recorded_ns FROM entry WHERE {_DROPPED} AND leaf > ? ORDER BY leaf LIMIT ?"  # noqa: S608
+    while rows := journal.rows(query, stop, seen, _CHUNK_ENTRIES):
+        seen = rows[-1][0]
+        chunk = [(leaf, length, at_ns) for leaf, length, at_ns in rows if leaf not in kept]
+        if chunk:
+            yield chunk
 
 
 def logged_reports(journal: Journal) -> Iterator[Logged]:
@@ -177,16 +200,11 @@ def carry_out(journal: Journal) -> int:
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("INSERT OR IGNORE INTO prune VALUES (?, ?, ?)", (stop, before_ns, last.leaf))
     dropped = 0
-    while True:
+    for chunk in _to_drop(journal, stop):
         with journal.writing() as connection:
-            count = connection.execute(
-                f"UPDATE entry SET body = x'' WHERE leaf IN (SELECT leaf FROM entry WHERE {_DROPPED} "  # noqa: S608
-                f"AND {_LAST_OF_EACH} LIMIT {_CHUNK_ENTRIES})",
-                (stop, stop),
-            ).rowcount
-        dropped += count
-        if count < _CHUNK_ENTRIES:
-            return dropped
+            connection.executemany("UPDATE entry SET body = x'' WHERE leaf = ?", [(leaf,) for leaf, *_ in chunk])
+        dropped += len(chunk)
+    return dropped
 
 
 def read_decision(entry: Entry) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import lzma
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import tomli
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from controller import witness
-from controller.bundle import read_entries, read_head
+from controller.bundle import read_head
+from controller.bundle_entries import read_entries
 from controller.bundle_steps import StepError, verify
 from controller.bundle_substance import contradictions, read_result
 from controller.evidence import checkpoint, envelope, leaf, note, policy, statement
@@ -66,6 +68,10 @@ def _entries(raw: bytes) -> None:
             found.check_body(body)
 
 
+def _chunk(raw: bytes) -> None:
+    _entries(b"chunk %d\n%s\n" % (len(raw), raw))
+
+
 def _request(raw: bytes) -> None:
     witness.judge(witness.decode(raw), [_LOG_KEY], None)
 
@@ -82,6 +88,7 @@ TARGETS: Mapping[str, Callable[[bytes], object]] = {
     "result": _result,
     "bundle": _bundle,
     "entries": _entries,
+    "chunk": _chunk,
     "request": _request,
 }
 """Each takes any bytes; :class:`VerificationError` is its only answer but silence."""
@@ -103,6 +110,7 @@ def seeds(target: str) -> list[bytes]:
     found = {
         "bundle": reports,
         "entries": [entries],
+        "chunk": [lzma.compress(entries), lzma.compress(entries[:400])],
         "policy": policies,
         "request": [b"old 0\n\n" + good, b"old 1\n" + b"A" * 43 + b"=\n\n" + good],
         "key": [_LOG_KEY.encode().encode(), _WITNESS_KEY.encode().encode()],

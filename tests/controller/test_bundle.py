@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller import bundle_steps
-from controller.bundle import Extent, Head, read_entries, read_head, write_bundle
+from controller.bundle import Extent, Head, read_head, write_bundle
+from controller.bundle_entries import read_entries
 from controller.bundle_make import issue, write
 from controller.bundle_statement import report_of
 from controller.bundle_steps import Step, StepError, Verified, verify_bytes

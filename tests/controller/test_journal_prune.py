@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from controller import journal_prune
-from controller.bundle import Extent, read_entries, read_head, write_bundle
+from controller.bundle import Extent, read_head, write_bundle
+from controller.bundle_entries import read_entries
 from controller.bundle_make import issue, write
 from controller.bundle_steps import Step, StepError, verify_bytes
 from controller.crosscheck.model import Period
@@ -75,13 +76,13 @@ def test_bodies_go_and_all_that_proves_them_stays(site: Site) -> None:
     later = json_text(judge_period(site.journal, LATER))
     leaf = site.report(WHOLE)
     entries = len(site.journal)
-    # One a minute from three hours ago, ten minutes before the cut kept, and the last one before that.
-    assert site.prune(leaf) == 110 - 1
+    # One a minute from three hours ago; ten minutes before the cut are kept, and the last thirty before these.
+    assert site.prune(leaf) == 80
     assert len(site.journal) == entries + 1
     assert site.faults() == []
-    assert fsck(site.journal, site.keys.log.public).pruned == 109
+    assert fsck(site.journal, site.keys.log.public).pruned == 80
     kept = list(site.journal.entries(kinds=[Kind.SCRAPE]))
-    assert kept[0].recorded_ns == CUT - KEPT_BEFORE_NS - 60 * SECOND
+    assert kept[0].recorded_ns == CUT - KEPT_BEFORE_NS - 30 * 60 * SECOND
     assert all(entry.body for entry in kept)
     # The tree is the one that was signed before, and what is judged from there on is judged the same.
     assert publish(site.journal, site.keys.log).checkpoint.size > before.checkpoint.size
@@ -103,7 +104,7 @@ def test_what_nobody_judged_does_not_go(site: Site) -> None:
     with pytest.raises(OperatorError, match="nobody judged"):
         site.prune(late, late - 1)
     between = site.report(Period(CUT - 2 * HOUR, CUT))
-    assert site.prune(late, late - 1, between) == 109
+    assert site.prune(late, late - 1, between) == 80
 
 
 def test_an_open_report_keeps_its_evidence(site: Site) -> None:
@@ -113,7 +114,7 @@ def test_an_open_report_keeps_its_evidence(site: Site) -> None:
     other = site.report(LATER)
     with pytest.raises(OperatorError, match=f"entry {other} is no report on what would go"):
         site.prune(leaf, other)
-    assert site.prune(leaf) == 109
+    assert site.prune(leaf) == 80
     decision = site.journal.last(Kind.PRUNE)
     assert decision is not None
     assert json.loads(decision.body)["settled"] == [str(leaf)]
@@ -148,9 +149,9 @@ def test_a_prune_that_was_interrupted_goes_on(site: Site, monkeypatch: pytest.Mo
         with pytest.raises(KeyboardInterrupt):
             carry_out_of(site, leaf)
     assert site.faults() == []
-    assert 0 < fsck(site.journal).pruned < 109
+    assert 0 < fsck(site.journal).pruned < 80
     carry_out(site.journal)
-    assert fsck(site.journal).pruned == 109
+    assert fsck(site.journal).pruned == 80
     assert carry_out(site.journal) == 0
 
 
@@ -211,7 +212,7 @@ def bundle(site: Site, tmp_path: Path) -> tuple[bytes, Policy]:
 def test_a_full_bundle_of_what_is_left_is_recomputed(bundle: tuple[bytes, Policy]) -> None:
     said: list[str] = []
     assert verify_bytes(bundle[0], bundle[1], lambda _, text: said.append(text)).recomputed
-    assert any("the bodies of 109 were dropped" in text for text in said)
+    assert any("of 80 only the leaf" in text for text in said)
 
 
 def test_a_bundle_cannot_leave_a_body_out(bundle: tuple[bytes, Policy], tmp_path: Path) -> None:
@@ -247,8 +248,39 @@ def test_a_decision_cannot_name_an_early_time_and_take_what_came_later(site: Sit
     result, path = json_text(parts).encode(), tmp_path / "bundle"
     write(site.journal, site.keys, path, leaf=logged, size=size, result=result, extent=Extent.FULL)
     policy = Policy(site.keys.log.public, (site.keys.report_public,), 1, (), 0, None)
+    with pytest.raises(StepError, match=r"step 9.*body of entry 100 is missing, and the report's period needs it"):
+        verify_bytes(path.read_bytes(), policy, lambda *_: None)
+    # As bundles of version 1 were written, in which decisions excused what is missing.
+    file = io.BytesIO(path.read_bytes())
+    head, entries = read_head(file), list(read_entries(file))
+    write_bundle(path, replace(head, version=1), entries)
     with pytest.raises(StepError, match=r"step 9.*recorded later than it says"):
         verify_bytes(path.read_bytes(), policy, lambda *_: None)
+
+
+def test_a_full_bundle_leaves_out_what_its_period_does_not_need_and_no_more(site: Site, tmp_path: Path) -> None:
+    size = len(site.journal)
+    parts = judge_period(site.journal, LATER)
+    leaf = issue(site.journal, site.keys, parts, size=size, period=LATER, now_ns=NOW)
+    result, path = json_text(parts).encode(), tmp_path / "bundle"
+    write(site.journal, site.keys, path, leaf=leaf, size=size, result=result, extent=Extent.FULL)
+    policy = Policy(site.keys.log.public, (site.keys.report_public,), 1, (), 0, None)
+    assert verify_bytes(path.read_bytes(), policy, lambda *_: None).computed == result.decode()
+    file = io.BytesIO(path.read_bytes())
+    head, entries = read_head(file), list(read_entries(file))
+    missing = [number for number, (_, body) in enumerate(entries) if body is None]
+    # The scrapes of three hours but the last, the ten minutes before it, and thirty before these.
+    assert missing == list(range(1, 81))
+    for victim in (0, 81, len(entries) - 1):
+        spoilt = [(data, None if n == victim else body) for n, (data, body) in enumerate(entries)]
+        write_bundle(path, head, spoilt)
+        with pytest.raises(StepError) as caught:
+            verify_bytes(path.read_bytes(), policy, lambda *_: None)
+        assert caught.value.step is Step.ENTRIES
+    # Everything may be there as well.
+    whole = [(data, entry.body) for (data, _), entry in zip(entries, site.journal.entries(), strict=False)]
+    write_bundle(path, head, whole)
+    assert verify_bytes(path.read_bytes(), policy, lambda *_: None).computed == result.decode()
 
 
 def test_a_report_about_what_was_dropped_cannot_be_recomputed(site: Site, tmp_path: Path) -> None:
@@ -259,7 +291,7 @@ def test_a_report_about_what_was_dropped_cannot_be_recomputed(site: Site, tmp_pa
     result, path = json_text(parts).encode(), tmp_path / "bundle"
     policy = Policy(site.keys.log.public, (site.keys.report_public,), 1, (), 0, None)
     write(site.journal, site.keys, path, leaf=leaf, size=size, result=result, extent=Extent.FULL)
-    with pytest.raises(StepError, match="begins before the time whose evidence was dropped"):
+    with pytest.raises(StepError, match="body of entry 1 is missing, and the report's period needs it"):
         verify_bytes(path.read_bytes(), policy, lambda *_: None)
     write(site.journal, site.keys, path, leaf=leaf, size=size, result=result, extent=Extent.SUMMARY)
     verify_bytes(path.read_bytes(), replace(policy, threshold=1), lambda *_: None)
@@ -290,7 +322,7 @@ def test_a_copy_of_a_pruned_journal_checks_as_well(site: Site, tmp_path: Path) -
     export(site.journal, tmp_path / "copy.db")
     with Journal.open(tmp_path / "copy.db", read_only=True) as copy:
         found = fsck(copy, site.keys.log.public)
-    assert (found.faults, found.pruned) == ((), 109)
+    assert (found.faults, found.pruned) == ((), 80)
 
 
 def test_a_decision_that_cannot_be_read_is_a_fault(site: Site) -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import lzma
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from controller.bundle import Extent, read_entries, read_head, write_bundle
+from controller.bundle import Extent, read_head, write_bundle
+from controller.bundle_entries import read_entries
 from controller.bundle_make import issue, write
 from controller.crosscheck.model import Period
 from controller.evidence.checkpoint import cosign
@@ -28,7 +30,6 @@ from controller.judgement import json_text, judge_period
 from controller.logkeys import SiteKeys, make_site_keys
 from protos.signing import SigningDomain, sign
 from protos.v1 import frame_pb2
-from protos.wire import FRAME_VERSION
 
 FOLDER = Path(__file__).with_name("reports")
 SITE = Path(__file__).parents[1] / "controller" / "site_ok" / "demo.yaml"
@@ -41,7 +42,7 @@ WITNESS = NoteKey("prover.example/witness", KeyKind.WITNESS, WITNESS_KEY.public_
 PERIOD = Period(NOW - 60 * SECOND, NOW)
 
 
-def entries() -> list[NewEntry]:
+def entries(step_s: int = 600) -> list[NewEntry]:
     """Return a site file, an agent with a chain of frames, and scrapes over three hours."""
     begin, key = NOW - 3 * HOUR, AGENT_KEY.public_key().public_bytes_raw().hex()
     enrolment = {"agent": AGENT, "public_key": key, "bundle_sha256": "", "agent_version": "0"}
@@ -50,8 +51,9 @@ def entries() -> list[NewEntry]:
         NewEntry(Kind.ENROLMENT, AGENT, begin, json.dumps(enrolment).encode()),
     ]
     previous = b""
-    for number, at_ns in enumerate(range(begin, NOW, 600 * SECOND), 1):
-        frame = frame_pb2.Frame(version=FRAME_VERSION, agent=AGENT, sequence=number, previous_sha256=previous)
+    for number, at_ns in enumerate(range(begin, NOW, step_s * SECOND), 1):
+        # Version 1: reports of long ago must be readable.
+        frame = frame_pb2.Frame(version=1, agent=AGENT, sequence=number, previous_sha256=previous)
         body = frame.SerializeToString()
         signed = frame_pb2.SignedFrame(body=body, signature=sign(AGENT_KEY, SigningDomain.FRAME, body))
         previous = hashlib.sha256(body).digest()
@@ -122,11 +124,44 @@ def main() -> None:
             good = FOLDER / "full-frames"
             (folder / "policy.toml").write_bytes((good / "policy.toml").read_bytes())
             file = io.BytesIO((good / "report.bundle").read_bytes())
-            head, kept = replace(read_head(file)), list(read_entries(file))
+            head, kept = replace(read_head(file), version=1), list(read_entries(file))
             spoilt = [(leaf, None if number == 3 else body) for number, (leaf, body) in enumerate(kept)]
             write_bundle(folder / "report.bundle", head, spoilt)
             why = "step 9: a scrape's body is left out, and no entry decides that it was dropped\n"
             (folder / "WHY").write_text(why, encoding="utf-8")
+        _packed(scratch)
+
+
+def _packed(scratch: Path) -> None:
+    """Write what version 2 has of its own: chunks, and bodies that are left out."""
+    good = FOLDER / "full-packed"
+    if not good.exists():
+        with Journal.create(scratch / "packed.db", *entries(120)) as journal:
+            report(journal, make_site_keys(journal.path, "demo"), good)
+    file = io.BytesIO((good / "report.bundle").read_bytes())
+    head, kept = read_head(file), list(read_entries(file))
+    needed = next(number for number, (_, body) in enumerate(kept) if number > 1 and body is not None)
+    without = [(leaf, None if number == needed else body) for number, (leaf, body) in enumerate(kept)]
+    begin = (good / "report.bundle").read_bytes().split(b"chunk ")[0]
+    bomb = lzma.compress(b"leaf 1\nx\nbody 60000000\n" + bytes(60_000_000) + b"\n")
+    write_bundle(scratch / "without", head, without)
+    for name, raw, why in (
+        (
+            "step-09-a-body-that-the-period-needs-left-out_fail",
+            (scratch / "without").read_bytes(),
+            "step 9: a body is left out that is one of the last thirty of its kind before the period\n",
+        ),
+        (
+            "step-09-a-chunk-that-unpacks-to-too-much_fail",
+            begin + b"chunk %d\n%s\n" % (len(bomb), bomb),
+            "step 9: a chunk of nine kilobytes unpacks to sixty megabytes\n",
+        ),
+    ):
+        if not (FOLDER / name).exists():
+            (FOLDER / name).mkdir()
+            (FOLDER / name / "policy.toml").write_bytes((good / "policy.toml").read_bytes())
+            (FOLDER / name / "report.bundle").write_bytes(raw)
+            (FOLDER / name / "WHY").write_text(why, encoding="utf-8")
 
 
 if __name__ == "__main__":
