@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil import linux
+from hil.bench import switch_cases
 from hil.bench.figure import Figure, Goal
-from hil.bench.switch_cases import case
 from protos.reading import Framing
 from switch.connect import SnmpStack, connect
 from switch.interpret import Device
 from switch.security import Authentication, Endpoint, Privacy, Timing, UserSecurity
 
-CASES = 10_000
 PORTS, WATCHED = 512, 64
 POLLS = 2
 _PATIENT = Timing(deadline_ns=60_000_000_000)
@@ -33,22 +32,9 @@ _IFX_TABLE = "1.3.6.1.2.1.31.1.1"
 
 def figures() -> Iterator[Figure]:
     """Yield the figures as they come."""
-    yield from _sample_and_hold()
+    yield from switch_cases.figures()
     with tempfile.TemporaryDirectory() as folder, _agent(Path(folder)) as agent:
         yield from _polls(agent)
-
-
-def _sample_and_hold() -> Iterator[Figure]:
-    outside = wide = bounded = 0
-    for seed in range(CASES):
-        outcome = case(seed)
-        outside += not outcome.holds
-        wide += not outcome.tight
-        bounded += outcome.upper is not None
-    name = "switch.sample_and_hold"
-    note = f"{CASES} random cases, {bounded} with an upper bound"
-    yield Figure(f"{name}.truth_outside", outside, "1", 0, Goal.EXACTLY, note)
-    yield Figure(f"{name}.wider_than_refresh_and_polls_explain", wide, "1", 0, Goal.EXACTLY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
+import statistics
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from controller.crosscheck.account import Account
 from controller.crosscheck.epochs import epochs_of
 from controller.crosscheck.quantity import bounds
+from hil.bench.figure import Figure, Goal
 from protos.reading import Direction, Framing
 from switch.epochs import judge
 from switch.ports import PortCounters, PortIdentity, PortSample
 
 S, MS = 1_000_000_000, 1_000_000
+CASES = 10_000
 _FRAME = 1_000
 
 
@@ -39,6 +43,29 @@ class Outcome:
         if self.lower < self.least_lower:
             return False
         return self.most_upper is None or (self.upper is not None and self.upper <= self.most_upper)
+
+    @property
+    def width_share(self) -> float | None:
+        """The interval's width, as a share of what refresh period and polls at both ends explain; None if unbounded."""
+        if self.upper is None or self.most_upper is None or self.most_upper == self.least_lower:
+            return None
+        return (self.upper - self.lower) / (self.most_upper - self.least_lower)
+
+
+def figures() -> Iterator[Figure]:
+    """Yield what :data:`CASES` random cases show."""
+    outcomes = [case(seed) for seed in range(CASES)]
+    shares = [share for share in (outcome.width_share for outcome in outcomes) if share is not None]
+    name = "switch.sample_and_hold"
+    bounded = sum(outcome.upper is not None for outcome in outcomes)
+    note = f"{CASES} random cases, {bounded} with an upper bound; refresh 1 to 60 s, copies up to 40 % sooner"
+    outside = sum(not outcome.holds for outcome in outcomes)
+    yield Figure(f"{name}.truth_outside", outside, "1", 0, Goal.EXACTLY, note)
+    wide = sum(not outcome.tight for outcome in outcomes)
+    yield Figure(f"{name}.wider_than_refresh_and_polls_explain", wide, "1", 0, Goal.EXACTLY)
+    note = f"{len(shares)} cases in which traffic crosses the edges; 1 is what refresh and polls explain"
+    for what, share in (("median", statistics.median(shares)), ("widest", max(shares))):
+        yield Figure(f"{name}.width_over_explained.{what}", round(share, 3), "1", 1, Goal.AT_MOST, note)
 
 
 def case(seed: int) -> Outcome:
