@@ -118,7 +118,7 @@ def check(rules_file: Annotated[Path, typer.Argument(metavar="RULES.yaml", help=
     from controller.rulesfile import load_rules  # noqa: PLC0415  see above
 
     rules = load_rules(rules_file)
-    typer.echo(f"{rules_file}: in order, {counted(len(rules.limits), 'limit')}")
+    typer.echo(f"{rules_file}: in order, {counted(len(rules.rules), 'rule')}")
 
 
 @app.command("show-defaults")

@@ -1,37 +1,25 @@
 """The rules file: strict YAML; every error with its line and its remedy. What it leaves out has its default.
 
 The defaults are themselves a rules file, ``controller/rules/default-rules.yaml``, which ``weighbridge rules
-show-defaults`` prints.
+show-defaults`` prints. What a single rule may say is in :mod:`controller.rulesfile_rule`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from controller import site_yaml
 from controller.errors import OperatorError
-from controller.rules.finding import Severity
-from controller.rules.limits import VolumeLimit
+from controller.rules.rule import Rule, Rules
 from controller.rules.shape import Shape
-from controller.site import did_you_mean
-from controller.site_yaml import Problem, YamlFile
-from protos.units import UnitError, parse_bytes, parse_duration_ns, parse_rate_bytes_per_s
+from controller.rulesfile_rule import RuleReader
+from controller.strictreader import StrictReader
+from protos.units import parse_bytes, parse_duration_ns, parse_rate_bytes_per_s
 
 DEFAULTS = Path(__file__).parent / "rules" / "default-rules.yaml"
 VERSION = 1
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Everything a rules file says."""
-
-    limits: tuple[VolumeLimit, ...]
-    shape: Shape
 
 
 def load_rules(path: Path | None) -> Rules:
@@ -53,105 +41,45 @@ def load_rules(path: Path | None) -> Rules:
 def parse_rules(content: bytes, path: Path) -> Rules:
     """Return what ``content`` says; raises as :func:`load_rules`."""
     reader = _Reader(site_yaml.parse(content, path))
-    rules = reader.rules()
-    reader.file.raise_problems(reader.problems)
+    rules = reader.read()
+    reader.finish()
     return rules
 
 
-class _Reader:
-    def __init__(self, file: YamlFile) -> None:
-        self.file = file
-        self.problems: list[Problem] = []
-
-    def rules(self) -> Rules:
-        top = self._section((), self.file.values, ("version", "limits", "shapes"))
-        version = top.get("version")
-        if version != VERSION or isinstance(version, bool):
-            self._wrong(("version",), f"the version is {version!r}, this program knows {VERSION}", "Write `version: 1`")
-        default = load_rules(None) if self.file.path != DEFAULTS else None
+class _Reader(StrictReader):
+    def read(self) -> Rules:
+        top = self.section((), self.file.values, ("version", "rules", "shapes"))
+        self.version(top, VERSION)
         shape = self._shape(top.get("shapes", {}))
-        if "limits" not in top and default is not None:
-            return Rules(default.limits, shape)
-        return Rules(self._limits(top.get("limits", [])), shape)
+        if "rules" not in top and self.file.path != DEFAULTS:
+            return Rules(load_rules(None).rules, shape)
+        return Rules(self._rules(top.get("rules", [])), shape)
 
-    def _wrong(self, place: site_yaml.Place, problem: str, remedy: str) -> None:
-        self.problems.append(Problem(place, problem, remedy))
-
-    def _section(self, place: site_yaml.Place, found: Any, known: tuple[str, ...]) -> dict[str, Any]:
-        where = f" in {place[0]}" if place else ""
-        if not isinstance(found, dict):
-            self._wrong(place, f"a section with keys is expected{where}", f"Known keys: {', '.join(known)}")
-            return {}
-        for key in found:
-            if key not in known:
-                self._wrong((*place, key), f"unknown key `{key}`{where}", did_you_mean(str(key), known))
-        return {key: each for key, each in found.items() if key in known}
-
-    def _limits(self, found: Any) -> tuple[VolumeLimit, ...]:
+    def _rules(self, found: Any) -> tuple[Rule, ...]:
         if not isinstance(found, list):
-            self._wrong(
-                ("limits",), "a list is expected", "Write each limit as `- {name: ..., window: ..., bytes: ...}`"
-            )
+            self.wrong(("rules",), "a list is expected", "Write each rule as `- {name: ..., kind: volume, ...}`")
             return ()
-        limits = [self._limit(("limits", at), each) for at, each in enumerate(found)]
-        names = [limit.name for limit in limits if limit is not None]
-        for at, limit in enumerate(limits):
-            if limit is not None and limit.name in names[:at]:
-                self._wrong(("limits", at, "name"), f"two limits are called `{limit.name}`", "Give each its own name")
-        return tuple(limit for limit in limits if limit is not None)
-
-    def _limit(self, place: site_yaml.Place, found: Any) -> VolumeLimit | None:
-        before = len(self.problems)
-        section = self._section(place, found, ("name", "window", "bytes", "severity", "text"))
-        for key in ("name", "window", "bytes"):
-            if key not in section:
-                self._wrong(place, f"the limit has no `{key}`", f"Add `{key}:`")
-        name = str(section.get("name", "x"))
-        if _NAME.fullmatch(name) is None:
-            self._wrong((*place, "name"), f"{name!r} is not a name", "Use lower-case letters, digits and `-`")
-        window = self._quantity((*place, "window"), section.get("window", "1s"), parse_duration_ns, "5min")
-        volume = self._quantity((*place, "bytes"), section.get("bytes", "1B"), parse_bytes, "300MB")
-        severity = self._severity((*place, "severity"), section.get("severity", "page"))
-        if len(self.problems) > before:
-            return None
-        return VolumeLimit(name, window, volume, severity, str(section.get("text", "")))
-
-    def _severity(self, place: site_yaml.Place, found: Any) -> Severity:
-        names = [each.value for each in Severity]
-        if found not in names:
-            self._wrong(place, f"{found!r} is no severity", f"Use one of {', '.join(names)}")
-            return Severity.PAGE
-        return Severity(found)
-
-    def _quantity(self, place: site_yaml.Place, found: Any, parse: Callable[[str], int], example: str) -> int:
-        if not isinstance(found, str):
-            self._wrong(place, f"`{found}` has no unit", f"Write it like `{example}`")
-            return 1
-        try:
-            number = parse(found)
-        except UnitError as error:
-            self._wrong(place, str(error), f"Write it like `{example}`")
-            return 1
-        if number <= 0:
-            self._wrong(place, f"{found!r} must be more than nothing", f"Write it like `{example}`")
-        return number
+        reader = RuleReader(self)
+        rules: list[Rule] = []
+        for at, each in enumerate(found):
+            made = reader.rules(("rules", at), each)
+            taken = {rule.name for rule in rules}
+            for rule in made:
+                if rule.name in taken:
+                    self.wrong(("rules", at, "name"), f"two rules are called `{rule.name}`", "Give each its own name")
+            rules += made
+        return tuple(rules)
 
     def _shape(self, found: Any) -> Shape:
-        section = self._section(("shapes",), found, (*_SHARES, *_QUANTITIES))
+        section = self.section(("shapes",), found, (*_SHARES, *_QUANTITIES))
         values: dict[str, Any] = {}
         for key, (field, parse, example) in _QUANTITIES.items():
             if key in section:
-                values[field] = self._quantity(("shapes", key), section[key], parse, example)
+                values[field] = self.quantity(("shapes", key), section[key], parse, example)
         for key, (low, high) in _SHARES.items():
             if key in section:
-                values[key] = self._number(("shapes", key), section[key], low, high)
+                values[key] = self.number(("shapes", key), section[key], low, high)
         return Shape(**values)
-
-    def _number(self, place: site_yaml.Place, found: Any, low: float, high: float) -> float:
-        if isinstance(found, bool) or not isinstance(found, (int, float)) or not low < found <= high:
-            self._wrong(place, f"`{found}` is not a number above {low:g} and up to {high:g}", "Correct it")
-            return high
-        return float(found)
 
 
 _QUANTITIES: dict[str, tuple[str, Callable[[str], int], str]] = {

@@ -15,6 +15,7 @@ lldpd            neighbours on the wire
 openssh-server   the rig's DPUs are deployed to over the real sshd
 prometheus-node-exporter  the host's own claim
 prometheus       what the cross-check is compared with, in make bench
+prometheus-alertmanager  takes alerts, in tests and in make bench
 nftables         traffic rules of the rig
 clang            compiles the in-kernel meter
 llvm             its object tools
@@ -60,7 +61,7 @@ if [ -n "$missing" ]; then
     if [ -d /run/systemd/system ]; then
         for package in $missing; do
             case $package in
-                snmpd | lldpd | prometheus-node-exporter) systemctl disable --quiet --now "$package" || true ;;
+                snmpd | lldpd | prometheus | prometheus-node-exporter | prometheus-alertmanager) systemctl disable --quiet --now "$package" || true ;;
                 openssh-server) systemctl disable --quiet --now ssh || true ;;
             esac
         done

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +18,12 @@ class Kind(enum.Enum):
     CONSTANT_RATE = "constant-rate"
     LOAD_SHAPED_REPEATS = "load-shaped-repeats"
     ROTATING_LOAD = "rotating-load"
+    RATE_OVER_WINDOW = "rate-over-window"
     VOLUME_OVER_WINDOW = "volume-over-window"
+    PACKETS_OVER_WINDOW = "packets-over-window"
+    BURST = "burst"
+    BUDGET_BURN = "budget-burn"
+    TELEMETRY_ABSENT = "telemetry-absent"
 
 
 SHAPES = (
@@ -66,3 +73,9 @@ class Finding:
     def key(self) -> tuple[str, str, tuple[str, ...]]:
         """Findings with one key are the same thing going on."""
         return (self.kind.value, self.rule, self.places)
+
+    @property
+    def id(self) -> str:
+        """Its name, the same wherever the same data are looked at: what, by which rule, where, and since when."""
+        what = json.dumps([*self.key[:2], *self.places, self.to_ns], ensure_ascii=False)
+        return f"{self.kind.value}-{hashlib.sha256(what.encode()).hexdigest()[:10]}"

@@ -27,7 +27,7 @@ EXPECTED = {
     "inference_8b_internode_bytes_per_s.csv": "inference",
     "model_load_8b_internode_bytes_per_s.csv": "model-load",
 }
-UNREACHABLE = 'version: 1\nlimits: [{name: far, window: 1h, bytes: "1000TB"}]\n'
+UNREACHABLE = 'version: 1\nrules: [{name: far, kind: volume, window: 1h, bytes: "1000TB"}]\n'
 # A share of the scale is told from nothing only while there is something: serving at 30 B/s is idle.
 SCALES = (0.1, 0.5, 2.0, 10.0)
 
