@@ -18,10 +18,13 @@ from typing import Any, Protocol
 from pysnmp.entity import config
 from pysnmp.entity.engine import SnmpEngine
 from pysnmp.proto import rfc1902
+from pysnmp.proto.mpmod.rfc2576 import SnmpV2cMessageProcessingModel
 from pysnmp.proto.mpmod.rfc3412 import SnmpV3MessageProcessingModel
 from pysnmp.proto.secmod.rfc3414.service import SnmpUSMSecurityModel
 
+from switch.claims import EngineClaims
 from switch.mib import MESSAGE_OCTETS
+from switch.opaque import OpaqueV2cMessage, OpaqueV3Message
 from switch.security import Authentication, InsecureCommunity, Privacy, UserSecurity
 from switch.transport import Arrival, StampingUdp, StampingUdp6
 
@@ -47,7 +50,9 @@ class _LastingTimeline(SnmpUSMSecurityModel):  # type: ignore[misc]  # untyped l
 
 
 class _LastingPeers(SnmpV3MessageProcessingModel):  # type: ignore[misc]  # untyped library
-    """Message processing that keeps a peer's engine id until told that it is wrong."""
+    """Message processing that keeps a peer's engine id until told that it is wrong, and leaves bindings as octets."""
+
+    SNMP_MSG_SPEC = OpaqueV3Message
 
     def receive_timer_tick(self, engine: Any, now: Any) -> None:  # noqa: ARG002  # the library's signature
         """Expire pending messages only."""
@@ -59,8 +64,10 @@ class _LastingPeers(SnmpV3MessageProcessingModel):  # type: ignore[misc]  # unty
         self._SnmpV3MessageProcessingModel__engineIdCacheExpQueue.clear()
 
 
-class SharedEngineIdError(Exception):
-    """Two devices answer with one engine id, so neither's identity is proven."""
+class _OpaqueV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]  # untyped library
+    """Message processing of SNMPv2c that leaves bindings as octets."""
+
+    SNMP_MSG_SPEC = OpaqueV2cMessage
 
 
 class Listener(Protocol):
@@ -78,20 +85,24 @@ class Listener(Protocol):
 class SnmpStack:
     """The engine, its sockets and its channels. Make it inside a running event loop, close it there.
 
-    ``now_ns`` is the controller's timeline. All channels share one socket for each IP version.
+    ``now_ns`` is the controller's timeline. All channels share one socket for each IP version, and ``claims`` with
+    whatever other client runs beside.
     """
 
-    def __init__(self, now_ns: Callable[[], int], *, message_octets: int = MESSAGE_OCTETS) -> None:
+    def __init__(
+        self, now_ns: Callable[[], int], *, message_octets: int = MESSAGE_OCTETS, claims: EngineClaims | None = None
+    ) -> None:
         self.now_ns = now_ns
         self.message_octets = message_octets
+        self.claims = claims if claims is not None else EngineClaims()
         self.engine = SnmpEngine(maxMessageSize=message_octets)
         self.peers = _LastingPeers()
+        self.engine.message_processing_subsystems[1] = _OpaqueV2c()
         self.engine.message_processing_subsystems[3] = self.peers
         self.engine.security_models[3] = _LastingTimeline()
         self.header: tuple[str, int, int] | None = None
         self._transports: dict[int, StampingUdp | StampingUdp6] = {}
         self._channels: dict[tuple[str, int], Listener] = {}
-        self._owners: dict[str, str] = {}
         self._communities = 0
         builder = self.engine.get_mib_builder()
         (self._parse_errors,) = builder.import_symbols("__SNMPv2-MIB", "snmpInASNParseErrs")
@@ -136,26 +147,8 @@ class SnmpStack:
         self._channels[sender] = channel
 
     def detach(self, channel: Listener) -> None:
-        """Forget ``channel`` and what it claimed."""
+        """Forget ``channel``."""
         self._channels = {sender: other for sender, other in self._channels.items() if other is not channel}
-        self._owners = {engine_id: owner for engine_id, owner in self._owners.items() if owner != channel.device}
-
-    def check_unclaimed(self, engine_id: str, device: str) -> None:
-        """Check that no other device has proven ``engine_id`` to be its own.
-
-        Raises:
-            SharedEngineIdError: another device of this process has.
-        """
-        owner = self._owners.get(engine_id, device)
-        if owner != device:
-            raise SharedEngineIdError(
-                f"{device} and {owner} both answer with SNMP engine id {engine_id}; a copied configuration? "
-                f"Give each device its own engine id: neither's boots nor identity can be told apart"
-            )
-
-    def claim(self, engine_id: str, device: str) -> None:
-        """Note that ``device`` answered with ``engine_id`` and could authenticate; a discovery alone proves nothing."""
-        self._owners.setdefault(engine_id, device)
 
     def add_user(self, engine_id: str, security: UserSecurity) -> None:
         """Make the keys of a user for one agent: localized to its engine id (RFC 3414, section 2.6).
