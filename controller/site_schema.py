@@ -135,9 +135,10 @@ class AgentSettingsSection(Section):
     spool_age: PositiveDuration | None = Field(
         default=None, description="how long a frame not yet fetched is kept at least", examples=["72h"]
     )
-    limiter: Literal["none", "police"] = Field(
+    limiter: Literal["none", "police", "shape"] = Field(
         default="none",
-        description="how it enforces leases; with anything but `none`, what no lease allows does not pass",
+        description="how it enforces leases: `police` drops what is more, `shape` lets it wait before it drops; with "
+        "anything but `none`, what no lease allows does not pass",
         examples=["police"],
     )
 

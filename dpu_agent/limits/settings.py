@@ -19,7 +19,8 @@ A whole section::
 key                       default     meaning
 ========================  ==========  ============================================================================
 ``backend``               ``none``    ``none``: nothing is limited and no lease is taken; ``police``: a token
-                                      bucket a class in the meter's program (:mod:`dpu_agent.limits.police`)
+                                      bucket a class in the meter's program (:mod:`dpu_agent.limits.police`);
+                                      ``shape``: the same with a queue behind it (:mod:`dpu_agent.limits.shape`)
 ``floors``                see below   what passes without a lease, by class. ``other-pod``, ``front-end`` and
                                       ``storage``: nothing. ``l2-control``: 10 kB/s with a depth of 64 kB, always, so
                                       that ARP and neighbour discovery live. ``same-pod`` is limited only where it
@@ -42,8 +43,8 @@ from protos.buckets import TrafficClass
 from protos.lease import LEASED_CLASSES, Bound
 from protos.reading import Direction
 
-NONE, POLICE = "none", "police"
-BACKENDS = (NONE, POLICE)
+NONE, POLICE, SHAPE = "none", "police", "shape"
+BACKENDS = (NONE, POLICE, SHAPE)
 NS_PER_MS = 1_000_000
 # What a 64-bit rate, size or time holds with room for a sum.
 _MOST = (1 << 62) - 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from dpu_agent.clock import Clock
-from dpu_agent.config import AgentConfig
+from dpu_agent.config import AgentConfig, PortConfig
 from dpu_agent.disk import Disk
 from dpu_agent.home import cannot_write
 from dpu_agent.leasestore import LeaseStore
@@ -13,7 +14,8 @@ from dpu_agent.limiting import Limiting, NoLimiting
 from dpu_agent.limits.leases import Leases
 from dpu_agent.limits.order import Limiter, LimiterError
 from dpu_agent.limits.police import Policer
-from dpu_agent.limits.settings import NONE, POLICE
+from dpu_agent.limits.settings import NONE, SHAPE
+from dpu_agent.limits.shape import Shaper
 from protos.reading import Direction, Observer
 
 log = logging.getLogger(__name__)
@@ -58,6 +60,12 @@ def limiter_of(config: AgentConfig) -> Limiter:
     Raises:
         LimiterError: it cannot be used here.
     """
-    if config.limits.backend == POLICE:
-        return Policer([port.name for port in config.ports])
-    raise LimiterError(f"this agent has no limiter called {config.limits.backend!r}; use {POLICE!r}")
+    if not config.bucket_ns:
+        raise LimiterError("it limits in the meter's program, and the configuration has meter.bucket_us 0")
+    policer = Policer([port.name for port in config.ports], bucket_ns=config.bucket_ns)
+    return Shaper(policer, ways_out(config.ports)) if config.limits.backend == SHAPE else policer
+
+
+def ways_out(ports: Sequence[PortConfig]) -> dict[str, list[str]]:
+    """Return where what comes in at a port leaves: at every port of the other role."""
+    return {port.name: [other.name for other in ports if other.role is not port.role] for port in ports}
