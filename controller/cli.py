@@ -41,6 +41,7 @@ COMMANDS = {
     "crosscheck": "controller.cli_crosscheck:app",
     "explain": "controller.cli_explain:app",
     "rules": "controller.cli_rules:app",
+    "plan": "controller.cli_plan:app",
     "topology": "controller.topology_cli:app",
     "report": "controller.cli_report:app",
     "verify": "controller.cli_verify:app",

@@ -63,6 +63,7 @@ ALLOWED: tuple[tuple[str, frozenset[str]], ...] = (
     ("controller/rules_history.py", frozenset({"numpy"})),
     ("controller/replay/*", frozenset({"numpy"})),
     ("controller/corpus/*", frozenset({"numpy"})),
+    ("controller/planner/*", frozenset({"markupsafe", "numpy"})),
     ("controller/*", frozenset()),
     ("hil/fuzz/*", frozenset({"atheris", "cryptography", "tomli"})),
     ("hil/*", frozenset({"cryptography", "numpy", "pydantic", "rich", "ruamel.yaml", "typer"})),
