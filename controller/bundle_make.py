@@ -14,13 +14,13 @@ from controller.crosscheck.model import Period
 from controller.evidence import statement as statements
 from controller.evidence.envelope import open_envelope, seal
 from controller.evidence.statement import Statement
-from controller.evidence.tree import prove_consistency, prove_inclusion
 from controller.journal import Entry, Journal, Kind, NewEntry
 from controller.journal_entry import COLUMNS, Row, read_row
 from controller.journal_log import best_witnessed, leaf_data, publish, subtree
 from controller.judgement import Part, json_text, worst
 from controller.logkeys import SiteKeys
 from controller.program import program_sha256
+from controller.treeproof import prove_consistency, prove_inclusion
 
 _PAGE_ENTRIES = 256
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
+from controller import journal_leaf as leaves
 from controller.bundle_entries import read_entries
 from controller.bundle_omission import check_missing
 from controller.bundle_statement import Report
 from controller.errors import WeighbridgeError
-from controller.evidence import leaf as leaves
 from controller.evidence.grammar import json_object
-from controller.evidence.leaf import Leaf
 from controller.evidence.refusal import VerificationError
 from controller.evidence.tree import CompactRange, leaf_hash
 from controller.journal import Journal, Kind, NewEntry
+from controller.journal_leaf import Leaf
 from controller.journal_prune import append_pruned, carry_out, wrongly_dropped
 
 _CHUNK_ENTRIES = 500

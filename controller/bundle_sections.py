@@ -6,10 +6,10 @@ from typing import BinaryIO
 
 from controller.errors import OperatorError
 from controller.evidence.grammar import MAX_JSON_BYTES, decimal, utf8
-from controller.evidence.leaf import MAX_LEAF_BYTES
 from controller.evidence.note import MAX_NOTE_BYTES
 from controller.evidence.refusal import VerificationError
 from controller.journal_entry import MAX_BODY_BYTES
+from controller.journal_leaf import MAX_LEAF_BYTES
 
 CHUNK_BYTES = 16 * 2**20
 """A chunk is full with the entry that reaches this."""

@@ -29,21 +29,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from controller import journal_leaf as leaves
 from controller.bundle import Extent, Head, read_head
 from controller.bundle_rebuild import rebuild
 from controller.bundle_statement import Report, report_of
 from controller.bundle_substance import contradictions, differences, read_result
 from controller.errors import EvidenceError
-from controller.evidence import leaf as leaves
 from controller.evidence import statement as statements
 from controller.evidence.checkpoint import check_quorum, open_checkpoint
 from controller.evidence.envelope import open_envelope
-from controller.evidence.leaf import Leaf
 from controller.evidence.policy import Policy
 from controller.evidence.refusal import VerificationError
 from controller.evidence.tree import check_consistency, check_inclusion, leaf_hash
 from controller.journal import Journal, Kind
 from controller.journal_fsck import fsck
+from controller.journal_leaf import Leaf
 from controller.judgement import json_text, judge_period
 from controller.program import program_sha256
 

@@ -15,9 +15,9 @@ from controller.errors import DeviceError, EvidenceError
 from controller.evidence.grammar import decimal, utf8
 from controller.evidence.note import NoteKey
 from controller.evidence.refusal import VerificationError
-from controller.evidence.tree import prove_consistency
 from controller.journal import Journal
 from controller.journal_log import Stored, cosigned_size, keep_cosignature, last_checkpoint, subtree
+from controller.treeproof import prove_consistency
 from controller.witness import CONFLICT, Request
 
 MAX_ANSWER_BYTES = 2**14

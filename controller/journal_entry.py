@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from controller.errors import EvidenceError, InternalError
-from controller.evidence.leaf import Leaf
+from controller.journal_leaf import Leaf
 from controller.journal_schema import PRUNABLE
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]

@@ -1,6 +1,6 @@
 """The journal as a log: the RFC 6962 tree over its entries, and the signed checkpoints that commit to it.
 
-The tree is computed from the entries (:mod:`controller.evidence.leaf` says which bytes a leaf is). Two things are kept
+The tree is computed from the entries (:mod:`controller.journal_leaf` says which bytes a leaf is). Two things are kept
 so that nobody has to read all of them: with each checkpoint the full subtrees that the tree goes on from, and roots of
 256, 256 x 256, ... leaves (*tiles*), from which proofs are made.
 
@@ -24,19 +24,12 @@ from controller.evidence import note as notes
 from controller.evidence.checkpoint import Checkpoint, check_cosignature, open_checkpoint
 from controller.evidence.note import Note, NoteKey
 from controller.evidence.refusal import VerificationError
-from controller.evidence.tree import (
-    HASH_BYTES,
-    CompactRange,
-    Subtree,
-    check_consistency,
-    leaf_hash,
-    node_hash,
-    prove_consistency,
-)
+from controller.evidence.tree import HASH_BYTES, CompactRange, check_consistency, leaf_hash, node_hash
 from controller.journal import Journal
 from controller.journal_entry import Row
 from controller.logkeys import SigningKey
 from controller.logrotation import KeyHistory
+from controller.treeproof import Subtree, prove_consistency
 
 TILE_LEAVES = 256
 """Tile level n holds this many of level n-1; level 0 is the leaves."""

@@ -28,10 +28,10 @@ from controller.bundle_statement import Report, report_of
 from controller.errors import EvidenceError, OperatorError
 from controller.evidence import statement as statements
 from controller.evidence.grammar import decimal
-from controller.evidence.leaf import Leaf
 from controller.evidence.refusal import VerificationError
 from controller.journal import Journal, Kind, NewEntry
 from controller.journal_entry import COLUMNS, Entry, Row
+from controller.journal_leaf import Leaf
 from controller.journal_schema import PRUNABLE
 
 KEPT_BEFORE_NS = 600 * 10**9

@@ -37,11 +37,7 @@ class Checkpoint:
 
 
 def decode(text: str) -> Checkpoint:
-    """Return the checkpoint in the text of a note.
-
-    Raises:
-        VerificationError: it is none.
-    """
+    """Return the checkpoint in the text of a note."""
     lines = text.split("\n")
     if lines.pop() or len(lines) < 3 or not all(lines):
         raise VerificationError("the checkpoint does not have origin, size and root, or has an empty line")
@@ -52,14 +48,6 @@ def decode(text: str) -> Checkpoint:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Witnessed:
-    """A checkpoint that was checked. ``times`` are the seconds since 1970 at which witnesses saw it, by their names."""
-
-    checkpoint: Checkpoint
-    times: Mapping[str, int]
-
-
 def sign(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> Note:
     """Return ``checkpoint`` signed by its log's key."""
     decode(checkpoint.encode())
@@ -67,11 +55,7 @@ def sign(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> Note:
 
 
 def open_checkpoint(raw: bytes, log: NoteKey) -> tuple[Checkpoint, Note]:
-    """Return the checkpoint in ``raw`` and its note if ``log`` signed it under its own name.
-
-    Raises:
-        VerificationError: it cannot be read, is another log's, or is not signed.
-    """
+    """Return the checkpoint in ``raw`` and its note if ``log`` signed it under its own name."""
     note = notes.decode(raw)
     notes.check_signed(note, [log])
     checkpoint = decode(note.text)
@@ -83,8 +67,6 @@ def open_checkpoint(raw: bytes, log: NoteKey) -> tuple[Checkpoint, Note]:
 def cosign(note: Note, name: str, key: Ed25519PrivateKey, time_s: int) -> Signature:
     """Return the witness ``name``'s cosignature at ``time_s`` (seconds since 1970) of the checkpoint in ``note``."""
     public = NoteKey(notes.check_name(name), KeyKind.WITNESS, key.public_key().public_bytes_raw())
-    if not 0 < time_s <= MAX_DECIMAL:
-        raise VerificationError("a cosignature's time is not one")
     decode(note.text)
     signature = key.sign(_cosigned(note.text, time_s))
     return Signature(name, public.key_id, time_s.to_bytes(_TIME_BYTES, "big") + signature)
@@ -93,25 +75,18 @@ def cosign(note: Note, name: str, key: Ed25519PrivateKey, time_s: int) -> Signat
 def check_cosignature(note: Note, witness: NoteKey) -> int | None:
     """Return when ``witness`` saw the checkpoint in ``note``, in seconds since 1970; None if it did not sign.
 
-    Raises:
-        VerificationError: there is a cosignature under its name and id, and it is wrong.
+    A wrong cosignature under its name and id is refused, not passed over.
     """
     found = note.of(witness)
     if witness.kind is not KeyKind.WITNESS or found is None:
         return None
     time_s = int.from_bytes(found.signature[:_TIME_BYTES], "big")
-    if not 0 < time_s <= MAX_DECIMAL:
-        raise VerificationError(f"the cosignature of {witness.name} has no time that can be")
     notes.check(witness, _cosigned(note.text, time_s), found.signature[_TIME_BYTES:])
     return time_s
 
 
 def check_quorum(note: Note, witnesses: Sequence[NoteKey], quorum: int) -> Mapping[str, int]:
-    """Return when each witness that signed saw the checkpoint in ``note``.
-
-    Raises:
-        VerificationError: fewer than ``quorum`` different keys signed, or a cosignature is wrong.
-    """
+    """Return when each witness that signed saw the checkpoint in ``note``; at least ``quorum`` different keys did."""
     times = {witness: check_cosignature(note, witness) for witness in witnesses}
     signed = {witness: time_s for witness, time_s in times.items() if time_s is not None}
     count = len({witness.public_key for witness in signed})
@@ -121,4 +96,6 @@ def check_quorum(note: Note, witnesses: Sequence[NoteKey], quorum: int) -> Mappi
 
 
 def _cosigned(text: str, time_s: int) -> bytes:
+    if not 0 < time_s <= MAX_DECIMAL:
+        raise VerificationError("the cosignature has no time that can be")
     return f"cosignature/v1\ntime {time_s}\n{text}".encode()

@@ -8,12 +8,14 @@ takes junk and, with ``validate=True``, still padding bits that are not zero; ``
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from typing import Any, Union
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from controller.evidence.refusal import VerificationError
+from protos.signing import SignatureRejected, load_public_key
 
 Json = Union[None, bool, int, str, list["Json"], dict[str, "Json"]]  # noqa: UP007  recursive, on 3.10
 """No floats: what is measured is whole, and a fraction has many spellings."""
@@ -27,47 +29,43 @@ MAX_JSON_INTEGER = 2**53 - 1
 MAX_DECIMAL = 2**63 - 1
 """What every reader of the formats holds; ``tlog-cosignature`` bounds times by it."""
 
-_DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
-_HEX_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_JSON_INTEGER = re.compile(r"-?[1-9][0-9]{0,15}|0", re.ASCII)
-
 
 def decimal(text: str, what: str) -> int:
-    """Return the number in ``text``: ASCII digits without sign or leading zero, at most :data:`MAX_DECIMAL`.
-
-    Raises:
-        VerificationError: it is spelt otherwise.
-    """
-    if not _DECIMAL.fullmatch(text) or int(text) > MAX_DECIMAL:
+    """Return the number in ``text``: ASCII digits without sign or leading zero, at most :data:`MAX_DECIMAL`."""
+    if not re.fullmatch(r"0|[1-9][0-9]{0,18}", text) or int(text) > MAX_DECIMAL:
         raise VerificationError(f"{what} is not a plain decimal number up to {MAX_DECIMAL}")
     return int(text)
 
 
 def base64_bytes(text: str, what: str, *, url_safe: bool = False) -> bytes:
-    """Return the bytes in ``text``: RFC 4648 section 4 (or 5), padded, unused bits zero, nothing else in it.
-
-    Raises:
-        VerificationError: it is spelt otherwise.
-    """
-    decode, encode = (
-        (base64.urlsafe_b64decode, base64.urlsafe_b64encode) if url_safe else (base64.b64decode, base64.b64encode)
-    )
+    """Return the bytes in ``text``: RFC 4648 section 4 (or 5), padded, unused bits zero, nothing else in it."""
+    alphabet = b"-_" if url_safe else None
     try:
-        raw = text.encode("ascii")
-        data = decode(raw)
-    except (ValueError, binascii.Error):
-        data, raw = b"", b"?"
-    if encode(data) != raw:
+        data = base64.b64decode(text, alphabet)
+    except ValueError as error:
+        raise VerificationError(f"{what} is not base64") from error
+    if base64.b64encode(data, alphabet) != text.encode("ascii"):
         raise VerificationError(f"{what} is not strict base64")
     return data
 
 
-def utf8(raw: bytes, what: str) -> str:
-    """Return the text in ``raw``.
+def sha256_hex(text: str, what: str) -> bytes:
+    """Return the digest in ``text``: 64 lower-case hexadecimal digits."""
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise VerificationError(f"{what} is not a SHA-256 in lower-case hexadecimal")
+    return bytes.fromhex(text)
 
-    Raises:
-        VerificationError: it is not UTF-8.
-    """
+
+def public_key(raw: bytes, what: str) -> Ed25519PublicKey:
+    """Return the Ed25519 key in ``raw``: 32 bytes, canonical, and not of low order, which fits every message."""
+    try:
+        return load_public_key(raw)
+    except SignatureRejected as error:
+        raise VerificationError(f"{what}: {error}") from error
+
+
+def utf8(raw: bytes, what: str) -> str:
+    """Return the text in ``raw``."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -75,11 +73,7 @@ def utf8(raw: bytes, what: str) -> str:
 
 
 def json_object(raw: bytes, what: str) -> dict[str, Json]:
-    """Return the JSON object in ``raw``, which has no duplicate key, no fraction and no integer beyond 2^53-1.
-
-    Raises:
-        VerificationError: it is too long or too deep, not JSON, no object, or has one of these.
-    """
+    """Return the JSON object in ``raw``, which has no duplicate key, no fraction and no integer beyond 2^53-1."""
     if len(raw) > MAX_JSON_BYTES:
         raise VerificationError(f"{what} has {len(raw)} bytes; at most {MAX_JSON_BYTES} are read")
 
@@ -87,7 +81,7 @@ def json_object(raw: bytes, what: str) -> dict[str, Json]:
         raise VerificationError(f"{what} holds the number {literal[:20]!r}; only plain integers up to 2^53-1 are read")
 
     def integer(literal: str) -> int:
-        if not _JSON_INTEGER.fullmatch(literal) or abs(int(literal)) > MAX_JSON_INTEGER:
+        if not re.fullmatch(r"-?[1-9][0-9]{0,15}|0", literal) or abs(int(literal)) > MAX_JSON_INTEGER:
             refuse(literal)
         return int(literal)
 
@@ -111,23 +105,8 @@ def json_object(raw: bytes, what: str) -> dict[str, Json]:
 
 
 def text_of(table: dict[str, Json], key: str, what: str) -> str:
-    """Return the string under ``key``.
-
-    Raises:
-        VerificationError: there is none.
-    """
+    """Return the string under ``key``."""
     value = table.get(key)
     if not isinstance(value, str):
         raise VerificationError(f"{what} has no text under {key!r}")
     return value
-
-
-def sha256_hex(text: str, what: str) -> bytes:
-    """Return the digest in ``text``: 64 lower-case hexadecimal digits.
-
-    Raises:
-        VerificationError: it is spelt otherwise.
-    """
-    if not _HEX_SHA256.fullmatch(text):
-        raise VerificationError(f"{what} is not a SHA-256 in lower-case hexadecimal")
-    return bytes.fromhex(text)

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from controller.evidence.grammar import base64_bytes, utf8
+from controller.evidence.grammar import base64_bytes, public_key, utf8
 from controller.evidence.refusal import VerificationError
-from protos.signing import KEY_BYTES, SIGNATURE_BYTES, SignatureRejected, load_public_key
+from protos.signing import KEY_BYTES
 
 MAX_NOTE_BYTES = 10**6
 MAX_SIGNATURES = 100
@@ -38,11 +38,7 @@ class KeyKind(enum.Enum):
 
 
 def check_name(name: str) -> str:
-    """Return ``name`` if keys may have it: not empty, no space, no plus, no control character.
-
-    Raises:
-        VerificationError: they may not.
-    """
+    """Return ``name`` if keys may have it: not empty, no space, no plus, no control character."""
     if not name or "+" in name or any(each.isspace() or ord(each) < ord(" ") for each in name):
         raise VerificationError("a key's name is empty or has a space, a plus or a control character in it")
     return name
@@ -69,11 +65,7 @@ class NoteKey:
 
 
 def decode_key(text: str) -> NoteKey:
-    """Return the key in the vkey ``text``.
-
-    Raises:
-        VerificationError: it is none, its id is not its own, or the key is of low order or not canonical.
-    """
+    """Return the key in the vkey ``text``: its id is its own, and it is neither of low order nor non-canonical."""
     parts = text.split("+", 2)
     if len(parts) != 3:
         raise VerificationError("a verifier key is not of the form name+id+key")
@@ -81,11 +73,8 @@ def decode_key(text: str) -> NoteKey:
     kinds = {kind.value: kind for kind in KeyKind}
     if len(encoded) != 1 + KEY_BYTES or encoded[0] not in kinds:
         raise VerificationError("a verifier key is not an Ed25519 key of a log (1) or a witness (4)")
-    try:
-        load_public_key(encoded[1:])
-    except SignatureRejected as error:
-        raise VerificationError(f"a verifier key cannot be trusted: {error}") from error
-    key = NoteKey(check_name(parts[0]), kinds[encoded[0]], encoded[1:])
+    raw = public_key(encoded[1:], "a verifier key").public_bytes_raw()
+    key = NoteKey(check_name(parts[0]), kinds[encoded[0]], raw)
     if key.key_id.hex() != parts[1]:
         raise VerificationError("a verifier key's id is not the one of its name and key")
     return key
@@ -121,11 +110,7 @@ class Note:
 
 
 def decode(raw: bytes) -> Note:
-    """Return the note in ``raw``.
-
-    Raises:
-        VerificationError: its form is wrong.
-    """
+    """Return the note in ``raw``."""
     if len(raw) > MAX_NOTE_BYTES:
         raise VerificationError(f"the note has {len(raw)} bytes; at most {MAX_NOTE_BYTES} are read")
     whole = utf8(raw, "the note")
@@ -138,11 +123,7 @@ def decode(raw: bytes) -> Note:
 
 
 def decode_signatures(text: str) -> tuple[Signature, ...]:
-    """Return the signatures in ``text``, whole lines of them.
-
-    Raises:
-        VerificationError: a line is not a signature's, or there are too many.
-    """
+    """Return the signatures in ``text``, whole lines of them."""
     lines = text.split("\n")
     if lines.pop() or not 1 <= len(lines) <= MAX_SIGNATURES:
         raise VerificationError(f"the note does not have 1 to {MAX_SIGNATURES} whole signature lines")
@@ -150,12 +131,10 @@ def decode_signatures(text: str) -> tuple[Signature, ...]:
 
 
 def _signature(line: str) -> Signature:
-    mark, (name, space, encoded) = line[: len(_MARK)], line[len(_MARK) :].partition(" ")
-    if mark != _MARK or not space:
-        raise VerificationError("a signature line of the note is not a dash, a name and a signature")
+    mark, (name, _, encoded) = line[: len(_MARK)], line[len(_MARK) :].partition(" ")
     raw = base64_bytes(encoded, "a signature of the note")
-    if len(raw) <= _KEY_ID_BYTES:
-        raise VerificationError("a signature of the note is too short")
+    if mark != _MARK or len(raw) <= _KEY_ID_BYTES:
+        raise VerificationError("a signature line of the note is not a dash, a name, a key id and a signature")
     return Signature(check_name(name), raw[:_KEY_ID_BYTES], raw[_KEY_ID_BYTES:])
 
 
@@ -168,26 +147,15 @@ def sign(text: str, name: str, key: Ed25519PrivateKey) -> Note:
 
 
 def check(key: NoteKey, message: bytes, signature: bytes) -> None:
-    """Return if ``signature`` is ``key``'s for ``message``.
-
-    Raises:
-        VerificationError: it is not.
-    """
+    """Return if ``signature`` is ``key``'s for ``message``."""
     try:
-        if len(signature) == SIGNATURE_BYTES:
-            load_public_key(key.public_key).verify(signature, message)
-            return
-    except (InvalidSignature, SignatureRejected) as error:
+        public_key(key.public_key, f"the key of {key.name}").verify(signature, message)
+    except InvalidSignature as error:
         raise VerificationError(f"the signature under the name {key.name} is not this key's") from error
-    raise VerificationError(f"the signature under the name {key.name} does not have {SIGNATURE_BYTES} bytes")
 
 
 def check_signed(note: Note, keys: Sequence[NoteKey]) -> None:
-    """Return if each of the log ``keys`` signed ``note``.
-
-    Raises:
-        VerificationError: one did not, or its signature is wrong.
-    """
+    """Return if each of the log ``keys`` signed ``note``."""
     for key in keys:
         signature = note.of(key)
         if key.kind is not KeyKind.LOG or signature is None:

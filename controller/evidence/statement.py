@@ -20,12 +20,9 @@ MAX_SUBJECTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What was signed.
+    """What was signed: ``predicate_type``, a URI with a major version, says what the predicate means.
 
-    Attributes:
-        predicate_type: a URI with a major version; what ``predicate`` means.
-        subjects: SHA-256 of each subject, by its name.
-        predicate: JSON without floats; 64-bit numbers are decimal strings.
+    The subjects are SHA-256 by name; the predicate is JSON without floats, 64-bit numbers as decimal strings.
     """
 
     predicate_type: str
@@ -46,11 +43,7 @@ class Statement:
 
 
 def decode(payload: bytes) -> Statement:
-    """Return the statement in ``payload``.
-
-    Raises:
-        VerificationError: it is none, or names a subject twice or without a SHA-256.
-    """
+    """Return the statement in ``payload``, in which no subject is named twice."""
     body = json_object(payload, "the statement")
     if text_of(body, "_type", "the statement") != STATEMENT_TYPE:
         raise VerificationError(f"the statement is not of type {STATEMENT_TYPE}")
@@ -60,20 +53,15 @@ def decode(payload: bytes) -> Statement:
     listed = body.get("subject")
     if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_SUBJECTS:
         raise VerificationError(f"the statement does not have 1 to {MAX_SUBJECTS} subjects")
-    subjects: dict[str, bytes] = {}
-    for item in listed:
-        name, sha256 = _subject(item)
-        if name in subjects:
-            raise VerificationError("the statement names the same subject twice")
-        subjects[name] = sha256
+    subjects = dict(_subject(item) for item in listed)
+    if len(subjects) != len(listed):
+        raise VerificationError("the statement names the same subject twice")
     return Statement(text_of(body, "predicateType", "the statement"), subjects, predicate)
 
 
 def _subject(item: Json) -> tuple[str, bytes]:
     digest = item.get("digest") if isinstance(item, dict) else None
-    if not isinstance(item, dict) or not isinstance(digest, dict):
-        raise VerificationError("a subject of the statement has no digest")
-    name = text_of(item, "name", "a subject of the statement")
-    if not name:
-        raise VerificationError("a subject of the statement has an empty name")
-    return name, sha256_hex(text_of(digest, "sha256", "a subject's digest"), "a subject's digest")
+    if not isinstance(item, dict) or not isinstance(digest, dict) or item.get("name") == "":
+        raise VerificationError("a subject of the statement has no name or no digest")
+    sha256 = text_of(digest, "sha256", "a subject's digest")
+    return text_of(item, "name", "a subject of the statement"), sha256_hex(sha256, "a subject's digest")

@@ -14,15 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from controller.bundle_steps import StepError, verify
 from controller.evidence.note import KeyKind, NoteKey
 from controller.evidence.policy import Policy
-from controller.evidence.tree import (
-    check_consistency,
-    check_inclusion,
-    node_hash,
-    prove_consistency,
-    prove_inclusion,
-)
+from controller.evidence.tree import check_consistency, check_inclusion, node_hash
 from controller.journal import Journal
 from controller.journal_survey import summary
+from controller.treeproof import prove_consistency, prove_inclusion
 from hil import phases, rigfile
 from hil.bench.figure import Figure, Goal
 from hil.operation import Operation

@@ -11,12 +11,13 @@ from pathlib import Path
 import tomli
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from controller import journal_leaf as leaf
 from controller import witness
 from controller.bundle import read_head
 from controller.bundle_entries import read_entries
 from controller.bundle_steps import StepError, verify
 from controller.bundle_substance import contradictions, read_result
-from controller.evidence import checkpoint, envelope, leaf, note, policy, statement
+from controller.evidence import checkpoint, envelope, note, policy, statement
 from controller.evidence.note import KeyKind, NoteKey
 from controller.evidence.refusal import VerificationError
 from controller.evidence.tree import check_consistency, check_inclusion

@@ -13,15 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from controller.errors import EvidenceError, OperatorError
 from controller.evidence.checkpoint import check_cosignature, cosign, open_checkpoint
 from controller.evidence.note import KeyKind, NoteKey
-from controller.evidence.tree import (
-    EMPTY_ROOT,
-    check_consistency,
-    check_inclusion,
-    leaf_hash,
-    prove_consistency,
-    prove_inclusion,
-    subtree_of,
-)
+from controller.evidence.tree import EMPTY_ROOT, check_consistency, check_inclusion, leaf_hash
 from controller.journal import Journal, Kind, NewEntry
 from controller.journal_fsck import fsck
 from controller.journal_log import (
@@ -36,6 +28,7 @@ from controller.journal_log import (
 )
 from controller.journal_schema import _TABLES, APPLICATION_ID
 from controller.logkeys import SigningKey, SiteKeys, keys_folder, load_log_public, load_site_keys, make_site_keys
+from controller.treeproof import prove_consistency, prove_inclusion, subtree_of
 
 
 @pytest.fixture

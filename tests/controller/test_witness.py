@@ -25,7 +25,8 @@ from controller.evidence import checkpoint as checkpoints
 from controller.evidence import note as notes
 from controller.evidence.checkpoint import Checkpoint, check_cosignature
 from controller.evidence.note import KeyKind, Note, NoteKey
-from controller.evidence.tree import check_consistency, leaf_hash, prove_consistency, subtree_of
+from controller.evidence.tree import check_consistency, leaf_hash
+from controller.treeproof import prove_consistency, subtree_of
 from controller.witness import MAX_REQUEST_BYTES, RefusalError, Request, decode
 from controller.witness_store import MAX_REFUSED, Witness
 

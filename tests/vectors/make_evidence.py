@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from controller.evidence import checkpoint as checkpoints
 from controller.evidence.checkpoint import Checkpoint, cosign
 from controller.evidence.envelope import seal
-from controller.evidence.leaf import Leaf
 from controller.evidence.note import KeyKind, Note, NoteKey
 from controller.evidence.statement import Statement
 from controller.evidence.tree import CompactRange, leaf_hash
+from controller.journal_leaf import Leaf
 
 FOLDER = Path(__file__).with_name("evidence")
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.evidence import checkpoint, envelope, leaf, note, policy, statement
+from controller import journal_leaf as leaf
+from controller.evidence import checkpoint, envelope, note, policy, statement
 from controller.evidence.refusal import VerificationError
 
 KEY = note.decode_key("example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k")
@@ -77,7 +78,8 @@ def test_policies_of_any_values(values: dict[str, object]) -> None:
 
 JUNK = """
 import re, sys, time
-from controller.evidence import checkpoint, envelope, leaf, note, statement
+from controller import journal_leaf as leaf
+from controller.evidence import checkpoint, envelope, note, statement
 from controller.evidence.refusal import VerificationError
 key = note.decode_key("example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k")
 parsers = [lambda raw: envelope.open_envelope(raw, [key.public_key], 1), statement.decode, leaf.decode, note.decode,

@@ -81,6 +81,8 @@ def test_policies_that_are_none(path: str, value: Any) -> None:
         ("witnesses.keys", [WITNESSES[0].encode(), NoteKey("alias", KeyKind.WITNESS, PUBLIC[1]).encode()]),
         ("witnesses.keys", [WITNESSES[0].encode(), NoteKey("w1", KeyKind.WITNESS, PUBLIC[2]).encode()]),
         ("witnesses.keys", [NoteKey("the-log-itself", KeyKind.WITNESS, PUBLIC[0]).encode()]),
+        ("report.keys", [PUBLIC[0].hex()]),  # the log's
+        ("report.keys", [PUBLIC[1].hex()]),  # a witness's
         ("agents", {"a": PUBLIC[4].hex(), "b": PUBLIC[4].hex()}),
         ("agents", {"a": [PUBLIC[4].hex()] * 2}),
     ],

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.evidence import leaf as leaves
+from controller import journal_leaf as leaves
 from controller.evidence import statement as statements
-from controller.evidence.leaf import Leaf
 from controller.evidence.refusal import VerificationError
 from controller.evidence.statement import Statement
+from controller.journal_leaf import Leaf
 
 GOOD = Statement("urn:weighbridge:verdict:v1", {"site": bytes(32), "journal": bytes(range(32))}, {"n": "1", "z": None})
 LEAF = Leaf(7, "frame", "node1-dpu0", 3, 1_000, '{"received_ns":"5"}', bytes(range(32)))

@@ -13,17 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.evidence.refusal import VerificationError
-from controller.evidence.tree import (
-    EMPTY_ROOT,
-    CompactRange,
-    check_consistency,
-    check_inclusion,
-    leaf_hash,
-    node_hash,
-    prove_consistency,
-    prove_inclusion,
-    subtree_of,
-)
+from controller.evidence.tree import EMPTY_ROOT, CompactRange, check_consistency, check_inclusion, leaf_hash, node_hash
+from controller.treeproof import prove_consistency, prove_inclusion, subtree_of
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "merkle"
 LEAVES = [leaf_hash(bytes([number])) for number in range(33)]

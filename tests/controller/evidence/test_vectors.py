@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.evidence import leaf, statement
+from controller import journal_leaf as leaf
+from controller.evidence import statement
 from controller.evidence.checkpoint import check_quorum, open_checkpoint
 from controller.evidence.envelope import open_envelope
 from controller.evidence.note import decode_key

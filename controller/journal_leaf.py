@@ -11,15 +11,13 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from controller.evidence.grammar import sha256_hex, utf8
+from controller.evidence.grammar import MAX_DECIMAL, sha256_hex, utf8
 from controller.evidence.refusal import VerificationError
 
 PREFIX = b"weighbridge/journal-entry/v1\x00"
 
 MAX_LEAF_BYTES = 2**17
 """A source's name and the controller's own meta; bodies are not in it."""
-
-_MAX_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +38,13 @@ class Leaf:
         return PREFIX + json.dumps([*values, self.body_sha256.hex()], separators=(",", ":")).encode("ascii")
 
     def check_body(self, body: bytes) -> None:
-        """Return if ``body`` is what was recorded.
-
-        Raises:
-            VerificationError: it is not.
-        """
+        """Return if ``body`` is what was recorded."""
         if hashlib.sha256(body).digest() != self.body_sha256:
             raise VerificationError(f"the body of leaf {self.number} ({self.kind}) is not what its leaf names")
 
 
 def decode(data: bytes) -> Leaf:
-    """Return the leaf in ``data``.
-
-    Raises:
-        VerificationError: it is none, or spelt in another way than :meth:`Leaf.encode` does.
-    """
+    """Return the leaf in ``data``, spelt as :meth:`Leaf.encode` does."""
     if not data.startswith(PREFIX) or len(data) > MAX_LEAF_BYTES:
         raise VerificationError("a leaf is not a journal entry of this version")
     try:
@@ -64,9 +54,9 @@ def decode(data: bytes) -> Leaf:
         fits = (
             all(isinstance(each, str) for each in (kind, source, meta))
             and all(type(each) is int for each in (number, recorded_ns))
-            and 0 <= number <= _MAX_INTEGER
-            and abs(recorded_ns) <= _MAX_INTEGER
-            and (sequence is None or (type(sequence) is int and 1 <= sequence <= _MAX_INTEGER))
+            and 0 <= number <= MAX_DECIMAL
+            and abs(recorded_ns) <= MAX_DECIMAL
+            and (sequence is None or (type(sequence) is int and 1 <= sequence <= MAX_DECIMAL))
         )
     except (ValueError, TypeError, RecursionError) as error:
         raise VerificationError("a leaf is not the list of values that a journal entry is") from error
