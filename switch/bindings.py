@@ -33,10 +33,17 @@ class Bindings:
     Attributes:
         rows: ifIndexes by ifName, ascending; several where the name is not unique.
         resolved_ns: controller's timeline, before the walk that found them was first sent.
+        shortfall: why there may be rows that are not among them; empty if the list is whole.
     """
 
     rows: Mapping[str, tuple[int, ...]]
     resolved_ns: int
+    shortfall: str = ""
+
+    @property
+    def indexes(self) -> frozenset[int]:
+        """Every ifIndex."""
+        return frozenset(if_index for indexes in self.rows.values() for if_index in indexes)
 
     def ports(self) -> list[Row]:
         """Return every row once, under the name it can be asked for by."""
@@ -64,15 +71,20 @@ class Bindings:
             choices = ", ".join(f"{port}#{if_index}" for if_index in indexes)
             text = f"port {port!r}: {len(indexes)} rows bear this name; declare one of {choices}"
             return Unresolved(Missing.MALFORMED, text)
-        known = sum(len(found) for found in self.rows.values())
+        known = len(self.indexes)
+        if self.shortfall:
+            text = (
+                f"port {port!r}: none of the {known} interfaces that are listed bears this name, but {self.shortfall}"
+            )
+            return Unresolved(Missing.TRUNCATED, text)
         return Unresolved(Missing.ABSENT, f"port {port!r}: none of the device's {known} interfaces bears this name")
 
 
-def bind(names: Iterable[VarBind], resolved_ns: int) -> Bindings:
-    """Return the bindings that a walk of ifName found. A name that is no string counts as none."""
+def bind(names: Iterable[VarBind], resolved_ns: int, shortfall: str = "") -> Bindings:
+    """Return the bindings that the rows of ifName make. A name that is no string counts as none."""
     rows: dict[str, tuple[int, ...]] = {}
-    for binding in names:
+    for binding in sorted(names, key=lambda each: each.oid):
         usable = binding.type is ValueType.OCTETS and isinstance(binding.value, bytes)
         name = text_of(binding.value) if usable and isinstance(binding.value, bytes) else ""
         rows[name] = (*rows.get(name, ()), binding.oid[-1])
-    return Bindings(rows, resolved_ns)
+    return Bindings(rows, resolved_ns, shortfall)

@@ -36,6 +36,9 @@ SKEW_FRAMES = 10_000
 """Octets and packets of one row may be of slightly different instants."""
 SKEW_PERCENT = 1
 
+LAG_IF_TYPE = 161
+"""ieee8023adLag (IANAifType-MIB)."""
+
 SPEEDS_MBIT_PER_S = frozenset(
     {10, 100, 1_000, 2_500, 5_000, 10_000, 20_000, 25_000, 40_000, 50_000, 56_000, 100_000, 200_000, 400_000}
     | {800_000, 1_600_000}
@@ -116,7 +119,20 @@ def gaps(sample: PortSample, plausibility: Plausibility) -> tuple[str, ...]:
     counted = all(counters.packets(sample.framing) is not None for counters in (sample.switch_in, sample.switch_out))
     if line_rate(sample, plausibility) is None and not counted:
         lacking.append("neither a line rate nor packet counters to test its steps with")
+    if no_counter(sample):
+        lacking.append(no_counter(sample))
     return tuple(lacking)
+
+
+def no_counter(sample: PortSample) -> str:
+    """Return why the octets of ``sample`` are not a counter at all; empty if nothing says so.
+
+    Many devices answer for a LAG with the sum over its members of the moment: it falls when a member leaves and jumps by
+    a port's whole history when one joins, however small that is. The members' own counters tell what passed.
+    """
+    if sample.if_type == LAG_IF_TYPE:
+        return "a LAG's octets are the sum over its members of the moment and no counter; declare the members' ports"
+    return ""
 
 
 def too_far_apart(before: PortSample, after: PortSample) -> bool:

@@ -19,6 +19,7 @@ from switch.continuity import (
     broken,
     counter32_step,
     gaps,
+    no_counter,
     too_far_apart,
 )
 from switch.ports import PortSample
@@ -138,7 +139,7 @@ class PortHistory:
 def judge(samples: Sequence[PortSample], plausibility: Plausibility | None = None) -> PortHistory:
     """Judge the samples of one port.
 
-    1. In order of time; the same sample twice counts once.
+    1. In order of time; the same sample twice counts once. One whose octets are no counter says nothing (a LAG).
     2. Each sample is held against the last one accepted. Nothing speaks against it: same epoch.
     3. Something does. If the next sample continues the last accepted one and not this one, this one alone is
        garbage and is set aside.
@@ -154,6 +155,9 @@ def judge(samples: Sequence[PortSample], plausibility: Plausibility | None = Non
     epochs: list[Epoch] = []
     accepted: PortSample | None = None
     for position, sample in enumerate(ordered):
+        if no_counter(sample):
+            judged.append(Judged(sample, None, no_counter(sample)))
+            continue
         if accepted is None:
             epochs.append(Epoch(0, EpochReason.FIRST, "the first sample is the baseline", gaps(sample, limits)))
         else:

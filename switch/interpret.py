@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from protos.reading import Framing, Missing
 from switch.exchange import EXCEPTIONS, Exchange, Oid, ValueType, VarBind
-from switch.mib import DEVICE_OBJECTS, ENGINE_BOOTS, ENGINE_TIME, PORT_COLUMNS, SYS_UPTIME, Column
+from switch.mib import DEVICE_OBJECTS, ENGINE_BOOTS, ENGINE_TIME, PORT_COLUMNS, SYS_UPTIME, TABLE_OBJECTS, Column
 from switch.ports import PortCounters, PortFault, PortIdentity, PortSample, Text, Value
 
 ALL_ONES_64 = 2**64 - 1
@@ -85,9 +85,13 @@ def text(binding: VarBind | None) -> Text:
     return found if isinstance(found, Missing) else text_of(found)
 
 
-def requested(rows: Sequence[Row], columns: Sequence[Column] = PORT_COLUMNS) -> list[Oid]:
-    """Return the instances to ask for so that each row and the device's restart evidence come in one message."""
-    return [*DEVICE_OBJECTS, *(column.of(row.if_index) for row in rows for column in columns)]
+def requested(rows: Sequence[Row], columns: Sequence[Column] = PORT_COLUMNS, *, table: bool = False) -> list[Oid]:
+    """Return the instances to ask for so that each row and the device's restart evidence come in one message.
+
+    With ``table``, also for what shows that the list of ports changed.
+    """
+    device = (*DEVICE_OBJECTS, *TABLE_OBJECTS) if table else DEVICE_OBJECTS
+    return [*device, *(column.of(row.if_index) for row in rows for column in columns)]
 
 
 def answered(oids: Sequence[Oid], exchange: Exchange) -> dict[Oid, VarBind] | None:

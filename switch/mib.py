@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import ipaddress
 from collections.abc import Sequence
+from functools import lru_cache
 
 from switch.exchange import Oid
 
@@ -22,6 +23,8 @@ SYS_NAME: Oid = (1, 3, 6, 1, 2, 1, 1, 5, 0)
 ENGINE_ID: Oid = (1, 3, 6, 1, 6, 3, 10, 2, 1, 1, 0)
 ENGINE_BOOTS: Oid = (1, 3, 6, 1, 6, 3, 10, 2, 1, 2, 0)
 ENGINE_TIME: Oid = (1, 3, 6, 1, 6, 3, 10, 2, 1, 3, 0)
+IF_NUMBER: Oid = (1, 3, 6, 1, 2, 1, 2, 1, 0)
+IF_TABLE_LAST_CHANGE: Oid = (1, 3, 6, 1, 2, 1, 31, 1, 5, 0)
 
 _IF_ENTRY: Oid = (1, 3, 6, 1, 2, 1, 2, 2, 1)
 _IFX_ENTRY: Oid = (1, 3, 6, 1, 2, 1, 31, 1, 1, 1)
@@ -33,6 +36,9 @@ LINUX_AGENT = "1.3.6.1.4.1.8072.3.2.10"
 
 DEVICE_OBJECTS = (SYS_UPTIME, ENGINE_BOOTS, ENGINE_TIME)
 """Asked for in every message, once: the restart evidence that belongs to its rows."""
+
+TABLE_OBJECTS = (IF_NUMBER, IF_TABLE_LAST_CHANGE)
+"""Asked for once in a look: that they changed is a reason to list the ports anew, that they did not proves nothing."""
 
 
 class Column(enum.Enum):
@@ -91,7 +97,7 @@ _BINDING_HEADERS = 2 + 2 + 2  # sequence, name, value: tag and length of each
 # Message wrapping: USM header with the longest engine id, user name and digest, twice the engine id (context),
 # privacy salt and cipher framing (RFC 3412, section 6; RFC 3414, section 2.4; RFC 7860, section 4.2).
 MESSAGE_OVERHEAD_OCTETS = 190
-_DEVICE_OCTETS = sum(_BINDING_HEADERS + 11 + 5 for _ in DEVICE_OBJECTS)
+_DEVICE_OCTETS = sum(_BINDING_HEADERS + 11 + 5 for _ in (*DEVICE_OBJECTS, *TABLE_OBJECTS))
 
 
 def _subidentifier_octets(number: int) -> int:
@@ -102,7 +108,8 @@ def _oid_octets(oid: Oid) -> int:
     return 1 + sum(_subidentifier_octets(arc) for arc in oid[2:])
 
 
-def port_octets(name: str, if_index: int, columns: Sequence[Column] = PORT_COLUMNS, alias_octets: int = 64) -> int:
+@lru_cache(maxsize=16_384)
+def port_octets(name: str, if_index: int, columns: tuple[Column, ...] = PORT_COLUMNS, alias_octets: int = 64) -> int:
     """Return how many octets the bindings of one port take in an answer at the most."""
     total = 0
     for column in columns:

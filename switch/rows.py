@@ -42,9 +42,9 @@ class RowReader:
         refused, or it was the second in a row: then the rest is given up with the same reason.
         """
         entries: dict[str, Entry] = {}
-        for group in self._groups(rows):
+        for number, group in enumerate(self._groups(rows)):
             try:
-                await self._read_group(look, group, PORT_COLUMNS, entries)
+                await self._read_group(look, group, PORT_COLUMNS, entries, table=not number)
             except NoAnswerError as error:  # noqa: PERF203  # one group's silence is not its neighbours'
                 entries.update(_faults(group, error, entries))
                 hopeless = error.reason is Missing.DENIED or not look.exchanges
@@ -62,16 +62,22 @@ class RowReader:
         return groups
 
     async def _read_group(
-        self, look: Look, rows: Sequence[Row], columns: Sequence[Column], entries: dict[str, Entry]
+        self,
+        look: Look,
+        rows: Sequence[Row],
+        columns: Sequence[Column],
+        entries: dict[str, Entry],
+        *,
+        table: bool = False,
     ) -> None:
-        """Read some rows in one message.
+        """Read some rows in one message, with ``table`` also what shows that the list of ports changed.
 
         1. Too big, or an error about the whole message: halve the rows until one is left, so that one port's
            trouble is not its neighbours'. What was too big is remembered for the next look.
         2. One row that is still too big: ask for what a reading needs; the rest is *truncated*.
         3. An answer to another question is worth nothing; a row that moved is for the caller to resolve.
         """
-        oids = requested(rows, columns)
+        oids = requested(rows, columns, table=table)
         exchange: Exchange | None = None
         try:
             exchange = await look.get(oids)
@@ -79,7 +85,7 @@ class RowReader:
             if error.reason is not Missing.TRUNCATED or (len(rows) == 1 and columns is not PORT_COLUMNS):
                 raise
         if exchange is None or exchange.error_status != ErrorStatus.NO_ERROR:
-            await self._read_less(look, rows, columns, exchange, entries)
+            await self._read_less(look, rows, columns, exchange, entries, table=table)
             return
         bindings = answered(oids, exchange)
         for row in rows:
@@ -99,6 +105,8 @@ class RowReader:
         columns: Sequence[Column],
         exchange: Exchange | None,
         entries: dict[str, Entry],
+        *,
+        table: bool,
     ) -> None:
         """Ask for half of what failed: ``exchange`` says how, None that the question itself was too big."""
         too_big = exchange is None or exchange.error_status == ErrorStatus.TOO_BIG
@@ -107,7 +115,7 @@ class RowReader:
             if too_big:
                 self._most_rows = half if self._most_rows is None else min(half, self._most_rows)
                 look.notes.append(f"{len(rows)} ports are too big for one message; asking for {half}")
-            await self._read_group(look, rows[:half], columns, entries)
+            await self._read_group(look, rows[:half], columns, entries, table=table)
             await self._read_group(look, rows[half:], columns, entries)
         elif too_big and columns is PORT_COLUMNS:
             look.notes.append(f"port {rows[0].port!r}: all its values are too big for one message")

@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from protos.reading import Missing
-from switch.bindings import Bindings, Unresolved, bind
+from switch.bindings import Bindings, Unresolved
 from switch.exchange import Channel, NoAnswerError, ValueType, dotted
 from switch.interpret import Device, Row, text
 from switch.lldp import LOCAL_PORT_ENTRY, REMOTE_ENTRY
 from switch.look import Look
-from switch.mib import LINUX_AGENT, MESSAGE_OCTETS, SYS_NAME, SYS_OBJECT_ID, Column, address_instances
+from switch.mib import LINUX_AGENT, MESSAGE_OCTETS, SYS_NAME, SYS_OBJECT_ID, address_instances
+from switch.names import find_names
 from switch.ports import Agent, Discovery, OperStatus, Poll, PortFault, PortSample, Value
 from switch.rows import Entry, Moved, RowReader
 from switch.security import Timing
-from switch.walk import Walk, walk_column
+from switch.walk import walk_column
 
 _NEVER = Bindings({}, -(2**63))
 
@@ -71,7 +72,7 @@ class SnmpSwitch:
             entries: dict[str, Entry] = {}
             try:
                 if self._bindings is _NEVER:
-                    await self._resolve(look)
+                    await self._resolve(look, wanted)
                 unresolved = await self._read_named(look, wanted, entries)
                 doubtful = [port for port in wanted if self._in_doubt(look, entries.get(port))]
                 if doubtful:
@@ -86,7 +87,8 @@ class SnmpSwitch:
     async def discover(self) -> Discovery:
         """See :meth:`switch.reader.SwitchReader.discover`.
 
-        1. Walk ifName anew, and ifType beside it: a row that only one of them has shows a walk that stopped early.
+        1. Walk ifName anew, and ifType beside it: a row that only one of them has shows a walk that stopped early
+           (:mod:`switch.names`).
         2. Read every row as :meth:`read_ports` does; leave out the old rows of re-created interfaces.
         3. Ask who is at the other end of the cables (LLDP-MIB); :func:`switch.lldp.neighbours` reads it from the
            answers. An agent that does not know costs one question, and one that fails is only noted.
@@ -97,28 +99,31 @@ class SnmpSwitch:
                 bindings = await self._resolve(look)
             except NoAnswerError as error:
                 return Discovery(self._poll(look, []), complete=False, text=error.text, reason=error.reason)
-            shortfall = _shortfall(bindings, await walk_column(look, Column.TYPE.value))
             for name in bindings.ambiguous():
                 await self._find_successor(look, name)
             rows = [row for row in map(self._unless_old, bindings.ports()) if row is not None]
             entries = await self._rows.read(look, rows)
             await _ask_for_neighbours(look)
             poll = self._poll(look, [self._final(entries[row.port], row.port, look) for row in rows])
-            return Discovery(poll, complete=not shortfall, text=shortfall)
+            return Discovery(poll, complete=not bindings.shortfall, text=bindings.shortfall)
 
-    async def _resolve(self, look: Look) -> Bindings:
-        """Learn the device's names and what it is.
+    async def _resolve(self, look: Look, wanted: Sequence[str] | None = None) -> Bindings:
+        """Learn the device's names and what it is; the list need not be whole if it has the ``wanted`` ones.
 
         Raises:
-            NoAnswerError: the table of names could not be read to its end. Half a table is not used: the rows
-                that are missing may be the ones that show a name twice.
+            NoAnswerError: the table of names could not be read to its end.
         """
-        started_ns = self._now_ns()
-        walk = await walk_column(look, Column.NAME.value)
-        if walk.reason is not None:
-            said = f"{self._name}: its table of port names could not be read: {walk.text}"
-            raise NoAnswerError(walk.reason, said, started_ns, self._now_ns())
-        self._bindings = bind(walk.rows, started_ns)
+
+        def enough(found: Bindings) -> bool:
+            return wanted is not None and not any(
+                isinstance(row, Unresolved) and row.reason is Missing.ABSENT for row in map(found.resolve, wanted)
+            )
+
+        try:
+            self._bindings = await find_names(look, self._bindings.indexes, self._now_ns, enough=enough)
+        except NoAnswerError as error:
+            said = f"{self._name}: its table of port names could not be read: {error.text}"
+            raise NoAnswerError(error.reason, said, error.first_sent_ns, error.gave_up_ns) from error
         for name, indexes in self._bindings.ambiguous().items():
             look.notes.append(f"{len(indexes)} rows bear the name {name!r}: ifIndex {', '.join(map(str, indexes))}")
         await self._describe(look)
@@ -189,7 +194,7 @@ class SnmpSwitch:
     async def _read_doubtful(self, look: Look, doubtful: Sequence[str], entries: dict[str, Entry]) -> None:
         """Resolve anew; keep a sample whose row is still the only one of its name, read the others again."""
         try:
-            await self._resolve(look)
+            await self._resolve(look, doubtful)
         except NoAnswerError as error:
             for port in doubtful:
                 said = f"port {port!r}: cannot tell which row it is now: {error.text}"
@@ -261,15 +266,3 @@ async def _ask_for_neighbours(look: Look) -> None:
         remote = await walk_column(look, LOCAL_PORT_ENTRY)
     if remote.reason is not None:
         look.notes.append(f"who is at the other end of the cables could not be read: {remote.text}")
-
-
-def _shortfall(bindings: Bindings, types: Walk) -> str:
-    """Return why the list of ports may not be whole; empty if it is."""
-    if types.reason is not None:
-        return f"the table of interface types could not be read to its end: {types.text}"
-    named = {if_index for indexes in bindings.rows.values() for if_index in indexes}
-    typed = {binding.oid[-1] for binding in types.rows}
-    if named == typed:
-        return ""
-    rows = ", ".join(map(str, sorted(named ^ typed)[:8]))
-    return f"ifName has {len(named)} rows and ifType {len(typed)}; they differ at ifIndex {rows}: a walk stopped early"

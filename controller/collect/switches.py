@@ -27,11 +27,13 @@ from switch.reader import SwitchReader
 from switch.record import encode
 from switch.security import Authentication, Endpoint, InsecureCommunity, Privacy, Security, Timing, UserSecurity
 from switch.snmp import SnmpSwitch
+from switch.tablemarks import TableMarks, marks_of
 
 ReaderFactory: TypeAlias = "Callable[[Switch], SwitchReader]"
 
 DISCOVERY_INTERVAL_NS = 10 * NS_PER_S
-"""An undeclared port is found within this, on a switch whose list of ports is short enough."""
+"""An undeclared port is found within this, on a switch whose list of ports is short enough; within one poll where the
+switch says that its table of interfaces changed."""
 
 DISCOVERY_SHARE = 10
 """A discovery that takes long is made rarer: at most one part in so many of the time goes into them."""
@@ -102,6 +104,8 @@ class SwitchCollector:
         self._others: tuple[str, ...] = ()
         self._discovered_ns: int | None = None
         self._discovery_lasted_ns = 0
+        self._listed: TableMarks | None = None
+        self._table_changed = False
         self._answered = False
         self._said: set[str] = set()
 
@@ -134,6 +138,7 @@ class SwitchCollector:
                 _refuse_empty(poll)
                 await self._keep(poll, {})
                 self._tell_faults(poll)
+                self._table_changed = self._listed is not None and marks_of(poll.exchanges).differ(self._listed)
         except LookFailed as failure:
             self._answered = False
             await self._recorder.failed(self._reader.name, failure, first_sent_ns=began_ns)
@@ -145,7 +150,8 @@ class SwitchCollector:
     def _discovery_due(self, now_ns: int) -> bool:
         if self._discovered_ns is None:
             return True
-        spacing_ns = max(DISCOVERY_INTERVAL_NS, DISCOVERY_SHARE * self._discovery_lasted_ns)
+        share_ns = DISCOVERY_SHARE * self._discovery_lasted_ns
+        spacing_ns = share_ns if self._table_changed else max(DISCOVERY_INTERVAL_NS, share_ns)
         return now_ns - self._discovered_ns >= spacing_ns
 
     async def _discover(self, began_ns: int) -> bool:
@@ -153,12 +159,14 @@ class SwitchCollector:
         discovery = await self._reader.discover()
         self._discovered_ns = self._recorder.now_ns()
         self._discovery_lasted_ns = self._discovered_ns - began_ns
+        self._table_changed = False
         if not discovery.poll.samples:
             text = f"the list of its ports cannot be read: {discovery.text}; an undeclared port would go unseen"
             self._recorder.narrator.trouble(self._reader.name, "list of ports", "unread", text)
             return False
         about: dict[str, JsonValue] = {"discovery": True, "complete": discovery.complete, "text": discovery.text}
         await self._keep(discovery.poll, about)
+        self._listed = marks_of(discovery.poll.exchanges)
         self._take_up(discovery)
         return True
 

@@ -13,8 +13,9 @@ from controller.collect.attempts import Reason
 from controller.collect.switches import SwitchCollector
 from controller.journal import Kind
 from protos.reading import Framing, Missing
-from switch.exchange import NoAnswerError, Operation
+from switch.exchange import NoAnswerError, Operation, ValueType, VarBind
 from switch.interpret import Device
+from switch.mib import IF_NUMBER, IF_TABLE_LAST_CHANGE
 from switch.ports import Discovery, Poll
 from switch.record import decode
 from switch.recorded import RecordedAgent, RecordedPort, device_rows
@@ -103,6 +104,47 @@ def test_a_port_nobody_declared_is_found_and_polled_from_then_on(surroundings: S
     assert [port.port for port in polls[2][0].ports] == ["eth1", "eth2"]
     assert [port.port for port in polls[4][0].ports] == ["eth1", "eth2", "eth7"]
     assert "sw1: port eth7 is up and not in the site file" in surroundings.said.getvalue()
+
+
+@pytest.mark.parametrize("mark", ["number", "time"])
+def test_a_port_is_found_at_once_where_the_switch_says_that_its_table_changed(
+    surroundings: Surroundings, mark: str
+) -> None:
+    bench = Bench()
+
+    def more(number: int, ticks: int) -> None:
+        marks = VarBind(IF_NUMBER, ValueType.INTEGER, number), VarBind(IF_TABLE_LAST_CHANGE, ValueType.TIMETICKS, ticks)
+        bench.agent.rows = {**bench.agent.rows, **{binding.oid: binding for binding in marks}}
+
+    def plug() -> None:
+        bench.set([*PORTS, RecordedPort(9, b"eth9", in_octets=5)])
+        more(5 if mark == "number" else 4, 900 if mark == "time" else 500)
+
+    steps: list[object] = [0, lambda: more(4, 500), 11, 1, plug, 1, 1]
+    assert asyncio.run(bench.look(surroundings, steps)) == [True] * len(steps)
+    kinds = [discovery for _, discovery in _polls(surroundings)]
+    # The first look, the marks' first appearance, the discovery when it is due; after plug() a poll sees the change.
+    assert kinds == [False, True, True, False, False, True, False]
+    assert "eth9" in {sample.port for sample in _polls(surroundings)[-1][0].samples}
+
+
+def test_marks_that_never_move_or_move_all_the_time_neither_stop_nor_flood_discovery(
+    surroundings: Surroundings,
+) -> None:
+    bench = Bench()
+    ticks = iter(range(100))
+
+    def move() -> None:
+        mark = VarBind(IF_TABLE_LAST_CHANGE, ValueType.TIMETICKS, next(ticks))
+        bench.agent.rows = {**bench.agent.rows, mark.oid: mark}
+        bench.clock.ns += 10**9
+
+    asyncio.run(bench.look(surroundings, [move] * 12))
+    kinds = [discovery for _, discovery in _polls(surroundings)]
+    assert 2 <= sum(kinds) <= 6  # every second look at the most: a discovery's own marks are the new ones
+    still = Bench()
+    asyncio.run(still.look(surroundings, [0, *[4] * 9]))
+    assert sum(discovery for _, discovery in _polls(surroundings)[12:]) == 3
 
 
 def test_a_discovery_that_takes_long_is_made_rarer(surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
