@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dpu_agent.clock import Stamp
 from dpu_agent.epochs import after_readings
 from dpu_agent.state import AgentState, Loss
+from protos.shortform import shorten
 from protos.signing import SigningDomain, sign
 from protos.v1 import frame_pb2, lease_pb2, meter_pb2
 from protos.wire import FRAME_VERSION, PortReading, encode_port_reading, parse_signed_frame, port_reading
@@ -95,8 +96,8 @@ def next_frame(
 
 
 def seal(identity: Identity, frame: frame_pb2.Frame) -> tuple[bytes, bytes]:
-    """Return the signed frame as bytes, and the SHA-256 of its body that the next one carries."""
-    body = frame.SerializeToString(deterministic=True)
+    """Return the signed frame as bytes, in short form, and the SHA-256 of its body that the next one carries."""
+    body = shorten(frame).SerializeToString(deterministic=True)
     signed = frame_pb2.SignedFrame(body=body, signature=sign(identity.key, SigningDomain.FRAME, body))
     return signed.SerializeToString(deterministic=True), hashlib.sha256(body).digest()
 

@@ -30,6 +30,7 @@ from dpu_agent.frames import Identity, losses_in
 from dpu_agent.recorder import Recorder
 from dpu_agent.spool import Spool
 from dpu_agent.state import AgentState, StateFile
+from protos.wire import WireError
 
 LOCK, KEY, STATE, SPOOL = "lock", "frame.key", "state", "spool"
 _MAX_KEY_BYTES = 4096
@@ -106,6 +107,11 @@ def open_recorder(
             spool=spool,
             recovered=recovered,
         )
+    except WireError as error:
+        raise StateError(
+            f"{directory / SPOOL}: holds a frame that this agent cannot read ({error}); start the agent that wrote it, "
+            "have the controller collect its frames, and change the release then"
+        ) from error
     except OSError as error:
         raise cannot_write(directory, error) from error
 

@@ -57,6 +57,8 @@ class Recorder:
         self._changed = threading.Condition()
         self._boot_tag = boot_tag(clock.boot_id)
         self._troubles: dict[str, str] = {}
+        # What stored frames of this start record as lost, until they are acknowledged.
+        self._recorded: dict[int, tuple[Loss, ...]] = {}
         state = settle(state, spool, recovered)
         self._state = replace(state, agent_start=state.agent_start + 1)
         self._state_file.write(self._state)
@@ -102,6 +104,8 @@ class Recorder:
             signed, sha256 = seal(self._identity, frame)
             lost = self._append(frame.sequence, moment, signed, has_losses=bool(frame.losses))
             kept = self._state.losses if lost else ()
+            if frame.losses and not lost:
+                self._recorded[frame.sequence] = self._state.losses
             self._state = replace(
                 self._state,
                 sequence=frame.sequence,
@@ -134,6 +138,7 @@ class Recorder:
             if sequence <= self._state.acknowledged:
                 return
             self._state = replace(self._state, acknowledged=sequence)
+            self._recorded = {number: losses for number, losses in self._recorded.items() if number > sequence}
             if self._spool.would_release(sequence) and not self._write_state():
                 return
             try:
@@ -192,9 +197,14 @@ class Recorder:
     def _take_losses(self) -> None:
         losses, lost = self._spool.take_losses()
         if losses:
+            gone = Ranges()
+            for loss in losses:
+                gone.add(loss.first, loss.last)
+            # A frame that is lost takes with it what it recorded as lost: that is recorded anew.
+            again = [old for number in list(self._recorded) if number in gone for old in self._recorded.pop(number)]
             self._state = replace(
                 self._state,
-                losses=merged([*self._state.losses, *losses]),
+                losses=merged([*self._state.losses, *losses, *again]),
                 lost_frames=self._state.lost_frames + lost,
             )
 

@@ -187,6 +187,10 @@ class Segments:
             raise
         return newest.end + len(content)
 
+    def seal(self) -> None:
+        """Write no more into the newest segment: what is behind a place that cannot be read cannot be read either."""
+        self._sealed = True
+
     def free_oldest(self) -> None:
         """Make the oldest segment the spare, or remove it if there is one.
 

@@ -255,6 +255,8 @@ class Spool:
         lost = self._kept.remove(first, last)
         if lost:
             log.error("%s: frames %d to %d cannot be read; they are recorded as lost", holder.path, first, last)
+            if holder is self._segments.row[-1]:
+                self._segments.seal()
             self._losses.append(Loss(first, last, SPOOL_DAMAGED))
             self._lost += lost
 

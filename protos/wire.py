@@ -13,9 +13,12 @@ from google.protobuf.message import DecodeError
 
 from protos.buckets import NOTHING, Bucket, BucketError, Totals, TrafficClass, summed, unpack
 from protos.reading import Direction, Framing, Missing, Observer, Reading
+from protos.shortform import FormError, lengthen
 from protos.v1 import frame_pb2, meter_pb2, reading_pb2
 
-FRAME_VERSION = 1
+FRAME_VERSION = 2
+"""What agents write. Readers also know version 1, which has no short forms (:mod:`protos.shortform`)."""
+_KNOWN_VERSIONS = (1, FRAME_VERSION)
 
 _FRAMING = {
     reading_pb2.FRAMING_L2_WITHOUT_FCS: Framing.L2_WITHOUT_FCS,
@@ -70,10 +73,10 @@ class PortReading:
 
 
 def parse_signed_frame(data: bytes) -> tuple[frame_pb2.SignedFrame, frame_pb2.Frame]:
-    """Return the envelope in ``data`` and the frame in its body; the signature is not checked here.
+    """Return the envelope in ``data`` and the frame in its body, in long form; the signature is not checked here.
 
     Raises:
-        WireError: not a signed frame, or of a version this reader does not know.
+        WireError: not a signed frame, of a version this reader does not know, or one that says a thing in two ways.
     """
     signed, frame = frame_pb2.SignedFrame(), frame_pb2.Frame()
     try:
@@ -81,12 +84,16 @@ def parse_signed_frame(data: bytes) -> tuple[frame_pb2.SignedFrame, frame_pb2.Fr
         frame.ParseFromString(signed.body)
     except DecodeError as error:
         raise WireError(f"not a signed frame: {error}") from error
-    if frame.version != FRAME_VERSION:
+    if frame.version not in _KNOWN_VERSIONS:
         raise WireError(
-            f"frame version {frame.version} is unknown; this reader knows {FRAME_VERSION}: update the controller"
+            f"frame version {frame.version} is unknown; this reader knows up to {FRAME_VERSION}: update the controller"
         )
     if not frame.agent or frame.sequence == 0:
         raise WireError("a frame must name its agent and carry a sequence number from 1 up")
+    try:
+        lengthen(frame)
+    except FormError as error:
+        raise WireError(f"frame {frame.sequence} of {frame.agent}: {error}") from error
     return signed, frame
 
 

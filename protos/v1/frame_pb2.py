@@ -27,7 +27,7 @@ from protos.v1 import meter_pb2 as protos_dot_v1_dot_meter__pb2
 from protos.v1 import reading_pb2 as protos_dot_v1_dot_reading__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/v1/frame.proto\x12\x0eweighbridge.v1\x1a\x15protos/v1/lease.proto\x1a\x15protos/v1/meter.proto\x1a\x17protos/v1/reading.proto\"^\n\nClockStamp\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12\x14\n\x0cmonotonic_ns\x18\x02 \x01(\x04\x12\x18\n\x10monotonic_raw_ns\x18\x03 \x01(\x04\x12\x0f\n\x07wall_ns\x18\x04 \x01(\x04\"j\n\nSpoolState\x12\x17\n\x0foldest_sequence\x18\x01 \x01(\x04\x12\x0e\n\x06\x66rames\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x13\n\x0blost_frames\x18\x04 \x01(\x04\x12\x0f\n\x07trouble\x18\x05 \x01(\t\"E\n\x04Loss\x12\x16\n\x0e\x66irst_sequence\x18\x01 \x01(\x04\x12\x15\n\rlast_sequence\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x9f\x03\n\x05\x46rame\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x17\n\x0fprevious_sha256\x18\x04 \x01(\x0c\x12)\n\x05\x63lock\x18\x05 \x01(\x0b\x32\x1a.weighbridge.v1.ClockStamp\x12*\n\x05ports\x18\x06 \x03(\x0b\x32\x1b.weighbridge.v1.PortReading\x12)\n\x05spool\x18\x07 \x01(\x0b\x32\x1a.weighbridge.v1.SpoolState\x12$\n\x06losses\x18\x08 \x03(\x0b\x32\x14.weighbridge.v1.Loss\x12\x15\n\ragent_version\x18\t \x01(\t\x12\x13\n\x0b\x61gent_start\x18\n \x01(\x04\x12,\n\x06meters\x18\x0b \x03(\x0b\x32\x1c.weighbridge.v1.MeterReading\x12\x1a\n\x12\x63lass_table_sha256\x18\x0c \x01(\x0c\x12-\n\x06limits\x18\r \x01(\x0b\x32\x1d.weighbridge.v1.LimitsReading\".\n\x0bSignedFrame\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/v1/frame.proto\x12\x0eweighbridge.v1\x1a\x15protos/v1/lease.proto\x1a\x15protos/v1/meter.proto\x1a\x17protos/v1/reading.proto\"q\n\nClockStamp\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12\x11\n\tboot_uuid\x18\x05 \x01(\x0c\x12\x14\n\x0cmonotonic_ns\x18\x02 \x01(\x04\x12\x18\n\x10monotonic_raw_ns\x18\x03 \x01(\x04\x12\x0f\n\x07wall_ns\x18\x04 \x01(\x04\"j\n\nSpoolState\x12\x17\n\x0foldest_sequence\x18\x01 \x01(\x04\x12\x0e\n\x06\x66rames\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x13\n\x0blost_frames\x18\x04 \x01(\x04\x12\x0f\n\x07trouble\x18\x05 \x01(\t\"E\n\x04Loss\x12\x16\n\x0e\x66irst_sequence\x18\x01 \x01(\x04\x12\x15\n\rlast_sequence\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x9f\x03\n\x05\x46rame\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x17\n\x0fprevious_sha256\x18\x04 \x01(\x0c\x12)\n\x05\x63lock\x18\x05 \x01(\x0b\x32\x1a.weighbridge.v1.ClockStamp\x12*\n\x05ports\x18\x06 \x03(\x0b\x32\x1b.weighbridge.v1.PortReading\x12)\n\x05spool\x18\x07 \x01(\x0b\x32\x1a.weighbridge.v1.SpoolState\x12$\n\x06losses\x18\x08 \x03(\x0b\x32\x14.weighbridge.v1.Loss\x12\x15\n\ragent_version\x18\t \x01(\t\x12\x13\n\x0b\x61gent_start\x18\n \x01(\x04\x12,\n\x06meters\x18\x0b \x03(\x0b\x32\x1c.weighbridge.v1.MeterReading\x12\x1a\n\x12\x63lass_table_sha256\x18\x0c \x01(\x0c\x12-\n\x06limits\x18\r \x01(\x0b\x32\x1d.weighbridge.v1.LimitsReading\".\n\x0bSignedFrame\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,13 +35,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.v1.frame_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CLOCKSTAMP']._serialized_start=112
-  _globals['_CLOCKSTAMP']._serialized_end=206
-  _globals['_SPOOLSTATE']._serialized_start=208
-  _globals['_SPOOLSTATE']._serialized_end=314
-  _globals['_LOSS']._serialized_start=316
-  _globals['_LOSS']._serialized_end=385
-  _globals['_FRAME']._serialized_start=388
-  _globals['_FRAME']._serialized_end=803
-  _globals['_SIGNEDFRAME']._serialized_start=805
-  _globals['_SIGNEDFRAME']._serialized_end=851
+  _globals['_CLOCKSTAMP']._serialized_end=225
+  _globals['_SPOOLSTATE']._serialized_start=227
+  _globals['_SPOOLSTATE']._serialized_end=333
+  _globals['_LOSS']._serialized_start=335
+  _globals['_LOSS']._serialized_end=404
+  _globals['_FRAME']._serialized_start=407
+  _globals['_FRAME']._serialized_end=822
+  _globals['_SIGNEDFRAME']._serialized_start=824
+  _globals['_SIGNEDFRAME']._serialized_end=870
 # @@protoc_insertion_point(module_scope)

@@ -10,16 +10,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ClockStamp(_message.Message):
-    __slots__ = ("boot_id", "monotonic_ns", "monotonic_raw_ns", "wall_ns")
+    __slots__ = ("boot_id", "boot_uuid", "monotonic_ns", "monotonic_raw_ns", "wall_ns")
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    BOOT_UUID_FIELD_NUMBER: _ClassVar[int]
     MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
     MONOTONIC_RAW_NS_FIELD_NUMBER: _ClassVar[int]
     WALL_NS_FIELD_NUMBER: _ClassVar[int]
     boot_id: str
+    boot_uuid: bytes
     monotonic_ns: int
     monotonic_raw_ns: int
     wall_ns: int
-    def __init__(self, boot_id: _Optional[str] = ..., monotonic_ns: _Optional[int] = ..., monotonic_raw_ns: _Optional[int] = ..., wall_ns: _Optional[int] = ...) -> None: ...
+    def __init__(self, boot_id: _Optional[str] = ..., boot_uuid: _Optional[bytes] = ..., monotonic_ns: _Optional[int] = ..., monotonic_raw_ns: _Optional[int] = ..., wall_ns: _Optional[int] = ...) -> None: ...
 
 class SpoolState(_message.Message):
     __slots__ = ("oldest_sequence", "frames", "bytes", "lost_frames", "trouble")

@@ -77,7 +77,7 @@ class MeterGap(_message.Message):
     def __init__(self, from_ns: _Optional[int] = ..., to_ns: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class MeterReading(_message.Message):
-    __slots__ = ("port", "unavailable", "unavailable_text", "since_ns", "epoch", "epoch_reason", "width_ns", "bucket_zero_ns", "first_bucket", "bucket_count", "start", "moved", "series", "unplaced", "lost_buckets", "classes", "peers", "full", "audit", "gaps")
+    __slots__ = ("port", "unavailable", "unavailable_text", "since_ns", "epoch", "epoch_reason", "width_ns", "bucket_zero_ns", "first_bucket", "bucket_count", "start", "moved", "series", "unplaced", "lost_buckets", "classes", "peers", "full", "audit", "gaps", "port_number")
     PORT_FIELD_NUMBER: _ClassVar[int]
     UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     UNAVAILABLE_TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,7 @@ class MeterReading(_message.Message):
     FULL_FIELD_NUMBER: _ClassVar[int]
     AUDIT_FIELD_NUMBER: _ClassVar[int]
     GAPS_FIELD_NUMBER: _ClassVar[int]
+    PORT_NUMBER_FIELD_NUMBER: _ClassVar[int]
     port: str
     unavailable: str
     unavailable_text: str
@@ -118,7 +119,8 @@ class MeterReading(_message.Message):
     full: bool
     audit: MeterAudit
     gaps: _containers.RepeatedCompositeFieldContainer[MeterGap]
-    def __init__(self, port: _Optional[str] = ..., unavailable: _Optional[str] = ..., unavailable_text: _Optional[str] = ..., since_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., epoch_reason: _Optional[str] = ..., width_ns: _Optional[int] = ..., bucket_zero_ns: _Optional[int] = ..., first_bucket: _Optional[int] = ..., bucket_count: _Optional[int] = ..., start: _Optional[_Union[MeterTotals, _Mapping]] = ..., moved: _Optional[_Union[MeterTotals, _Mapping]] = ..., series: _Optional[bytes] = ..., unplaced: _Optional[_Iterable[_Union[Unplaced, _Mapping]]] = ..., lost_buckets: _Optional[int] = ..., classes: _Optional[_Iterable[_Union[ClassTotals, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[PeerTotals, _Mapping]]] = ..., full: _Optional[bool] = ..., audit: _Optional[_Union[MeterAudit, _Mapping]] = ..., gaps: _Optional[_Iterable[_Union[MeterGap, _Mapping]]] = ...) -> None: ...
+    port_number: int
+    def __init__(self, port: _Optional[str] = ..., unavailable: _Optional[str] = ..., unavailable_text: _Optional[str] = ..., since_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., epoch_reason: _Optional[str] = ..., width_ns: _Optional[int] = ..., bucket_zero_ns: _Optional[int] = ..., first_bucket: _Optional[int] = ..., bucket_count: _Optional[int] = ..., start: _Optional[_Union[MeterTotals, _Mapping]] = ..., moved: _Optional[_Union[MeterTotals, _Mapping]] = ..., series: _Optional[bytes] = ..., unplaced: _Optional[_Iterable[_Union[Unplaced, _Mapping]]] = ..., lost_buckets: _Optional[int] = ..., classes: _Optional[_Iterable[_Union[ClassTotals, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[PeerTotals, _Mapping]]] = ..., full: _Optional[bool] = ..., audit: _Optional[_Union[MeterAudit, _Mapping]] = ..., gaps: _Optional[_Iterable[_Union[MeterGap, _Mapping]]] = ..., port_number: _Optional[int] = ...) -> None: ...
 
 class ClassEntry(_message.Message):
     __slots__ = ("network", "prefix_length", "traffic_class", "peer")

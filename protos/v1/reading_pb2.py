@@ -24,23 +24,27 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/v1/reading.proto\x12\x0eweighbridge.v1\"\xaa\x01\n\x08\x43ounters\x12\x12\n\x05\x62ytes\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x07packets\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12\x1c\n\x0f\x64ropped_packets\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x1a\n\rerror_packets\x18\x04 \x01(\x04H\x03\x88\x01\x01\x42\x08\n\x06_bytesB\n\n\x08_packetsB\x12\n\x10_dropped_packetsB\x10\n\x0e_error_packets\"\xe0\x02\n\x0bPortReading\x12\x0c\n\x04port\x18\x01 \x01(\t\x12&\n\x04role\x18\x02 \x01(\x0e\x32\x18.weighbridge.v1.PortRole\x12\x0e\n\x06source\x18\x03 \x01(\t\x12(\n\x07\x66raming\x18\x04 \x01(\x0e\x32\x17.weighbridge.v1.Framing\x12\r\n\x05\x65poch\x18\x05 \x01(\r\x12\x14\n\x0c\x65poch_reason\x18\x06 \x01(\t\x12\x13\n\x0b\x65\x61rliest_ns\x18\x07 \x01(\x04\x12\x11\n\tlatest_ns\x18\x08 \x01(\x04\x12(\n\x06\x65gress\x18\t \x01(\x0b\x32\x18.weighbridge.v1.Counters\x12)\n\x07ingress\x18\n \x01(\x0b\x32\x18.weighbridge.v1.Counters\x12.\n\x07missing\x18\x0b \x01(\x0e\x32\x1d.weighbridge.v1.MissingReason\x12\x0f\n\x07ifindex\x18\x0c \x01(\r*S\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x44IRECTION_EGRESS\x10\x01\x12\x15\n\x11\x44IRECTION_INGRESS\x10\x02*g\n\x07\x46raming\x12\x17\n\x13\x46RAMING_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x46RAMING_L2_WITHOUT_FCS\x10\x01\x12\x17\n\x13\x46RAMING_L2_WITH_FCS\x10\x02\x12\x0e\n\nFRAMING_L1\x10\x03*\xdd\x01\n\rMissingReason\x12\x1e\n\x1aMISSING_REASON_UNSPECIFIED\x10\x00\x12\x19\n\x15MISSING_REASON_ABSENT\x10\x01\x12\x1e\n\x1aMISSING_REASON_UNSUPPORTED\x10\x02\x12\x1c\n\x18MISSING_REASON_MALFORMED\x10\x03\x12\x1c\n\x18MISSING_REASON_TRUNCATED\x10\x04\x12\x1a\n\x16MISSING_REASON_TIMEOUT\x10\x05\x12\x19\n\x15MISSING_REASON_DENIED\x10\x06*T\n\x08PortRole\x12\x19\n\x15PORT_ROLE_UNSPECIFIED\x10\x00\x12\x17\n\x13PORT_ROLE_HOST_PORT\x10\x01\x12\x14\n\x10PORT_ROLE_UPLINK\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/v1/reading.proto\x12\x0eweighbridge.v1\"\xaa\x01\n\x08\x43ounters\x12\x12\n\x05\x62ytes\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x07packets\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12\x1c\n\x0f\x64ropped_packets\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x1a\n\rerror_packets\x18\x04 \x01(\x04H\x03\x88\x01\x01\x42\x08\n\x06_bytesB\n\n\x08_packetsB\x12\n\x10_dropped_packetsB\x10\n\x0e_error_packets\"\x84\x04\n\x0bPortReading\x12\x0c\n\x04port\x18\x01 \x01(\t\x12&\n\x04role\x18\x02 \x01(\x0e\x32\x18.weighbridge.v1.PortRole\x12\x0e\n\x06source\x18\x03 \x01(\t\x12(\n\x07\x66raming\x18\x04 \x01(\x0e\x32\x17.weighbridge.v1.Framing\x12\r\n\x05\x65poch\x18\x05 \x01(\r\x12\x14\n\x0c\x65poch_reason\x18\x06 \x01(\t\x12\x13\n\x0b\x65\x61rliest_ns\x18\x07 \x01(\x04\x12\x11\n\tlatest_ns\x18\x08 \x01(\x04\x12(\n\x06\x65gress\x18\t \x01(\x0b\x32\x18.weighbridge.v1.Counters\x12)\n\x07ingress\x18\n \x01(\x0b\x32\x18.weighbridge.v1.Counters\x12.\n\x07missing\x18\x0b \x01(\x0e\x32\x1d.weighbridge.v1.MissingReason\x12\x0f\n\x07ifindex\x18\x0c \x01(\r\x12\x31\n\ncounted_by\x18\r \x01(\x0e\x32\x1d.weighbridge.v1.CounterSource\x12*\n\x05\x62\x65gan\x18\x0e \x01(\x0e\x32\x1b.weighbridge.v1.EpochReason\x12\x1c\n\x0f\x62\x65\x66ore_clock_ns\x18\x0f \x01(\x04H\x00\x88\x01\x01\x12\x11\n\tlasted_ns\x18\x10 \x01(\x04\x42\x12\n\x10_before_clock_ns*S\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x44IRECTION_EGRESS\x10\x01\x12\x15\n\x11\x44IRECTION_INGRESS\x10\x02*g\n\x07\x46raming\x12\x17\n\x13\x46RAMING_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x46RAMING_L2_WITHOUT_FCS\x10\x01\x12\x17\n\x13\x46RAMING_L2_WITH_FCS\x10\x02\x12\x0e\n\nFRAMING_L1\x10\x03*\xdd\x01\n\rMissingReason\x12\x1e\n\x1aMISSING_REASON_UNSPECIFIED\x10\x00\x12\x19\n\x15MISSING_REASON_ABSENT\x10\x01\x12\x1e\n\x1aMISSING_REASON_UNSUPPORTED\x10\x02\x12\x1c\n\x18MISSING_REASON_MALFORMED\x10\x03\x12\x1c\n\x18MISSING_REASON_TRUNCATED\x10\x04\x12\x1a\n\x16MISSING_REASON_TIMEOUT\x10\x05\x12\x19\n\x15MISSING_REASON_DENIED\x10\x06*T\n\x08PortRole\x12\x19\n\x15PORT_ROLE_UNSPECIFIED\x10\x00\x12\x17\n\x13PORT_ROLE_HOST_PORT\x10\x01\x12\x14\n\x10PORT_ROLE_UPLINK\x10\x02*\xb3\x01\n\rCounterSource\x12\x1e\n\x1a\x43OUNTER_SOURCE_UNSPECIFIED\x10\x00\x12\"\n\x1e\x43OUNTER_SOURCE_NETLINK_STATS64\x10\x01\x12\x1b\n\x17\x43OUNTER_SOURCE_MLX5_PHY\x10\x02\x12\x1d\n\x19\x43OUNTER_SOURCE_MLX5_VPORT\x10\x03\x12\"\n\x1e\x43OUNTER_SOURCE_INFINIBAND_PORT\x10\x04*\xd4\x01\n\x0b\x45pochReason\x12\x1c\n\x18\x45POCH_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x45POCH_REASON_FIRST_READING\x10\x01\x12\x15\n\x11\x45POCH_REASON_BOOT\x10\x02\x12$\n EPOCH_REASON_INTERFACE_RECREATED\x10\x03\x12\"\n\x1e\x45POCH_REASON_COUNTER_DECREASED\x10\x04\x12&\n\"EPOCH_REASON_CONFIGURATION_CHANGED\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.v1.reading_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DIRECTION']._serialized_start=571
-  _globals['_DIRECTION']._serialized_end=654
-  _globals['_FRAMING']._serialized_start=656
-  _globals['_FRAMING']._serialized_end=759
-  _globals['_MISSINGREASON']._serialized_start=762
-  _globals['_MISSINGREASON']._serialized_end=983
-  _globals['_PORTROLE']._serialized_start=985
-  _globals['_PORTROLE']._serialized_end=1069
+  _globals['_DIRECTION']._serialized_start=735
+  _globals['_DIRECTION']._serialized_end=818
+  _globals['_FRAMING']._serialized_start=820
+  _globals['_FRAMING']._serialized_end=923
+  _globals['_MISSINGREASON']._serialized_start=926
+  _globals['_MISSINGREASON']._serialized_end=1147
+  _globals['_PORTROLE']._serialized_start=1149
+  _globals['_PORTROLE']._serialized_end=1233
+  _globals['_COUNTERSOURCE']._serialized_start=1236
+  _globals['_COUNTERSOURCE']._serialized_end=1415
+  _globals['_EPOCHREASON']._serialized_start=1418
+  _globals['_EPOCHREASON']._serialized_end=1630
   _globals['_COUNTERS']._serialized_start=44
   _globals['_COUNTERS']._serialized_end=214
   _globals['_PORTREADING']._serialized_start=217
-  _globals['_PORTREADING']._serialized_end=569
+  _globals['_PORTREADING']._serialized_end=733
 # @@protoc_insertion_point(module_scope)

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dpu_agent import epochs, netlink
 from dpu_agent.config import PortConfig
 from dpu_agent.counters import PortSample, SourceDescription
 from dpu_agent.frames import losses_in, state_after
 from dpu_agent.memory_disk import MemoryDisk
 from dpu_agent.recorder import AcknowledgementRejectedError, merged
+from dpu_agent.sources import infiniband, mlx5
 from dpu_agent.state import AgentState, Loss
+from protos import shortform
 from protos.reading import Direction, Framing, Missing, Observer
 from protos.signing import SignatureRejected, SigningDomain, verify
 from protos.wire import parse_signed_frame, port_reading
@@ -29,7 +32,7 @@ def test_a_frame_says_what_was_read(start_agent: Callable[..., Agent]) -> None:
     with pytest.raises(SignatureRejected):
         verify(agent.recorder.public_key, SigningDomain.LEASE, signed.body, signed.signature)
     assert (frame.version, frame.agent, frame.sequence, frame.agent_version, frame.agent_start) == (
-        1,
+        2,
         "node1-dpu0",
         2,
         "1",
@@ -62,11 +65,18 @@ def test_a_missing_port_is_in_the_frame_with_its_reason(start_agent: Callable[..
 
 
 def test_frames_are_small(start_agent: Callable[..., Agent]) -> None:
-    """At rates of a busy port: under 512 bytes a frame of one port pair, before millisecond series."""
+    """At rates of a busy port: under 400 bytes a frame of one port pair, before millisecond series."""
     agent = start_agent(MemoryDisk())
     agent.clock.advance(10**16)
     agent.tick(2)
-    assert len(agent.recorder.frames_after(1, 1)[0][1]) < 512
+    assert len(agent.recorder.frames_after(1, 1)[0][1]) < 400
+
+
+def test_what_agents_often_say_has_a_short_word() -> None:
+    sources = (netlink.DESCRIPTION, mlx5.WIRE, mlx5.VPORT, infiniband.DESCRIPTION)
+    assert {each.name for each in sources} == set(shortform._SOURCES)
+    reasons = {value for name, value in vars(epochs).items() if name.isupper() and isinstance(value, str)}
+    assert reasons == set(shortform._REASONS)
 
 
 def test_the_state_is_the_fold_of_the_frames(start_agent: Callable[..., Agent]) -> None:

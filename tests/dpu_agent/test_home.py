@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dpu_agent import home, segment, state
 from dpu_agent.disk import Disk
 from dpu_agent.errors import StateError
+from protos.v1 import frame_pb2
 
 if TYPE_CHECKING:
     from tests.dpu_agent.conftest import Agent, Controller
@@ -122,6 +123,20 @@ def test_what_could_use_a_number_twice_is_refused(
     with pytest.raises(StateError, match=says) as refused:
         start_agent(Disk(), home=directory)
     assert str(directory) in str(refused.value)
+
+
+def test_a_frame_of_a_newer_agent_that_must_be_read_is_refused(
+    directory: Path, start_agent: Callable[..., Agent]
+) -> None:
+    """After a crash the newest frame of the spool says what the state would have said."""
+    agent = start_agent(Disk(), home=directory)
+    agent.tick(2)
+    body = frame_pb2.Frame(version=99, agent="node1-dpu0", sequence=3).SerializeToString()
+    signed = frame_pb2.SignedFrame(body=body).SerializeToString()
+    agent.recorder._spool.append(3, segment.Moment(1, 1), signed, has_losses=False)
+    agent.recorder.close()
+    with pytest.raises(StateError, match="frame version 99 is unknown"):
+        start_agent(Disk(), home=directory)
 
 
 def test_a_start_cut_before_the_key_was_made_makes_it(directory: Path, start_agent: Callable[..., Agent]) -> None:

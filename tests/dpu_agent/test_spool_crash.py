@@ -168,6 +168,37 @@ def test_any_damage_is_a_recorded_loss_and_never_a_wrong_frame(
     assert controller.frame(22).spool.lost_frames == len(controller.lost())
 
 
+@pytest.mark.parametrize("at", [20, -segment.RECORD_BYTES], ids=["in the frame", "before it"])
+def test_what_a_lost_frame_recorded_as_lost_is_recorded_anew(
+    start_agent: Callable[..., Agent], controller: Controller, at: int
+) -> None:
+    """Damage under a running agent: first to a frame, then to the one that says so, before anyone has read it."""
+    disk = MemoryDisk()
+    agent = start_agent(disk)
+
+    def damage(sequence: int) -> None:
+        [(found, signed)] = agent.recorder.frames_after(sequence - 1, 1)
+        assert found == sequence
+        for name in disk.list(agent.home / "spool"):
+            data = disk._names[agent.home / "spool" / name].data
+            if signed in data:
+                data[data.index(signed) + at] ^= 1
+
+    agent.tick(5)
+    damage(2)
+    controller.take(agent)
+    agent.tick()
+    damage(6)
+    agent.tick()
+    controller.take(agent)
+    agent.tick()
+    controller.take(agent)
+    assert controller.newest == 8
+    controller.check()
+    # Behind a damaged header nothing of its file is found; what comes next goes into another one.
+    assert controller.lost() == ({2, 6} if at > 0 else {2, 3, 4, 5, 6, 7})
+
+
 def test_a_wiped_spool_never_reuses_a_number(start_agent: Callable[..., Agent], controller: Controller) -> None:
     disk = MemoryDisk()
     agent = start_agent(disk)

@@ -186,7 +186,7 @@ def test_fields_a_newer_agent_added_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (_signed(version=2), "frame version 2 is unknown; this reader knows 1: update the controller"),
+        (_signed(version=3), "frame version 3 is unknown; this reader knows up to 2: update the controller"),
         (_signed(version=0), "frame version 0 is unknown"),
         (_signed(agent=""), "must name its agent"),
         (_signed(sequence=0), "sequence number from 1 up"),
