@@ -26,7 +26,10 @@ class Limiting(Protocol):
         """
 
     def read(self) -> lease_pb2.LimitsReading:
-        """Return what is in force and what passed, and end what is over."""
+        """Return what is in force and what passed, for a frame: with the buckets of time since the last call."""
+
+    def describe(self) -> lease_pb2.LimitsReading:
+        """Return what is in force and what passed in all."""
 
     def close(self) -> None:
         """Let go; the limits stay in force."""
@@ -49,6 +52,8 @@ class NoLimiting:
     def read(self) -> lease_pb2.LimitsReading:
         """Say so."""
         return lease_pb2.LimitsReading(backend=self._backend, unavailable=self._why)
+
+    describe = read
 
     def close(self) -> None:
         """Nothing is held."""

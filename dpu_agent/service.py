@@ -141,7 +141,7 @@ class AgentService:
         return lease_pb2.LeaseReply(
             refused=refused,
             text=text,
-            limits=self._limiting.read(),
+            limits=self._limiting.describe(),
             boot_id=self._clock.boot_id,
             monotonic_ns=self._clock.monotonic_ns(),
         )

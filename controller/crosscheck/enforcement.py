@@ -139,20 +139,34 @@ class Window:
     bytes: int
 
 
-def worst_window(passed: Sequence[tuple[int, int]], rate_per_bucket: Fraction) -> tuple[Fraction, Window | None]:
-    """Return the most bytes that any run of buckets held beyond its rate, and which; of any length from one bucket on.
+@dataclass(slots=True)
+class WindowScan:
+    """Finds the run of buckets, of any length from one on, that held most beyond what a rate gives in its time.
 
-    ``passed`` are indices and bytes, in order; buckets left out are empty. A token bucket of that rate was kept if and
-    only if the most is at most its depth. One pass: bytes so far less what the rate gives so far, and the least of it.
+    A token bucket of that rate was kept if and only if the most is at most its depth. One pass: bytes so far less what
+    the rate gives so far, and the least of it; all in billionths of a byte.
     """
-    worst, window = Fraction(0), None
-    total, least, at, base = 0, Fraction(0), 0, 0
-    for number, (index, size) in enumerate(passed):
-        before = total - rate_per_bucket * index
-        if number == 0 or before < least:
-            least, at, base = before, index, total
-        total += size
-        over = total - rate_per_bucket * (index + 1) - least
-        if over > worst:
-            worst, window = over, Window(at, index, total - base)
-    return worst, window
+
+    rate_bytes_per_s: int
+    width_ns: int
+    window: Window | None = None
+    _worst: int = 0
+    _total: int = 0
+    _least: tuple[int, int, int] | None = None
+
+    @property
+    def beyond(self) -> Fraction:
+        """The most bytes beyond the rate."""
+        return Fraction(self._worst, NS_PER_S)
+
+    def take(self, index: int, passed_bytes: int) -> None:
+        """Take the next bucket that is not empty."""
+        a_bucket = self.rate_bytes_per_s * self.width_ns
+        before = self._total * NS_PER_S - a_bucket * index
+        if self._least is None or before < self._least[0]:
+            self._least = before, index, self._total
+        least, first, total = self._least
+        self._total += passed_bytes
+        over = self._total * NS_PER_S - a_bucket * (index + 1) - least
+        if over > self._worst:
+            self._worst, self.window = over, Window(first, index, self._total - total)

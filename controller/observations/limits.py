@@ -15,6 +15,7 @@ from controller.crosscheck.enforcement import Allowed, Look, excess
 from controller.crosscheck.model import Finding, FindingKind, Period
 from controller.journal import Entry, Journal, Kind
 from controller.loads.window import Opened, windows_in
+from controller.observations.limitbuckets import BucketScan
 from controller.observations.loads import LoadFindings
 from controller.observations.meters import MeterFindings
 from controller.site import Dpu
@@ -60,6 +61,9 @@ class _Series:
     looks: list[Look] = field(default_factory=list)
     highest: int = 0
     times: list[tuple[int, int]] = field(default_factory=list)
+    chain: tuple[Allowed, ...] = ()
+    scan: BucketScan | None = None
+    scanned: list[BucketScan] = field(default_factory=list)
 
 
 class LimitFindings:
@@ -99,7 +103,7 @@ class LimitFindings:
         found = [
             finding
             for slot, series in [*self._done, *self._open.items()]
-            if (finding := self._excess(slot, series)) is not None
+            if (finding := self._excess(slot, series) or self._burst(slot, series)) is not None
         ]
         found += [
             Finding(
@@ -128,11 +132,32 @@ class LimitFindings:
                 self._done.append((slot, series))
             series = self._open[slot] = _Series(frame.clock.boot_id)
             changes: tuple[Allowed, ...] = ()
+            # What was in force before the first look is not known, so its buckets are not judged.
+            judged = False
         else:
             changes = self._between(slot, series.highest, frame.limits.highest_sequence, reading)
+            judged = True
+        chain = (*changes, _order(reading))
+        if judged and reading.HasField("moments"):
+            self._scan(series, reading.moments, (*series.chain, *chain), times)
+        # The newest buckets of a frame are told by the next one, whose chain may not hold their order any more.
+        series.chain = chain
         series.looks.append(Look(reading.earliest_ns, reading.latest_ns, passed, _order(reading), changes))
         series.times.append(times)
         series.highest = frame.limits.highest_sequence
+
+    @staticmethod
+    def _scan(
+        series: _Series, moments: lease_pb2.LimiterMoments, chain: tuple[Allowed, ...], times: tuple[int, int]
+    ) -> None:
+        """Go on with the scan of buckets, or begin anew where another bound holds or the buckets go back."""
+        rate = max(max(each.rate_bytes_per_s, each.floor_rate_bytes_per_s) for each in chain)
+        depth = max(max(each.depth_bytes, each.floor_depth_bytes) for each in chain)
+        scan = series.scan
+        if scan is None or not scan.goes_on(rate, depth, moments):
+            scan = series.scan = BucketScan(rate, depth, moments, times[0])
+            series.scanned.append(scan)
+        scan.take(moments, times[1])
 
     def _between(self, slot: Slot, after: int, up_to: int, reading: lease_pb2.LimiterReading) -> tuple[Allowed, ...]:
         floor = reading.floor_rate_bytes_per_s, reading.floor_depth_bytes
@@ -168,6 +193,28 @@ class LimitFindings:
             bytes_at_least=found.bytes,
             from_ns=at[found.from_ns][0],
             to_ns=ends[found.to_ns][1],
+        )
+
+    def _burst(self, slot: Slot, series: _Series) -> Finding | None:
+        """Return the worst excess within the milliseconds, which the totals of each second cannot show."""
+        scan = max(series.scanned, key=lambda each: each.excess_bytes, default=None)
+        if scan is None or scan.excess_bytes == 0:
+            return None
+        window = scan.window
+        length_ns = (window.last - window.first + 1) * scan.width_ns
+        allowed = window.bytes - scan.excess_bytes
+        return Finding(
+            FindingKind.LIMIT_NOT_ENFORCED,
+            certain=True,
+            text=(
+                f"{self._agent}, {slot}: within {format_duration(length_ns)} the limiter let "
+                f"{format_bytes(window.bytes)} through, its leases allow {format_bytes(allowed)} at most"
+            ),
+            node=self._node,
+            direction=slot.direction,
+            bytes_at_least=scan.excess_bytes,
+            from_ns=scan.from_ns,
+            to_ns=scan.to_ns,
         )
 
 

@@ -17,7 +17,7 @@ from dpu_agent.clock import Clock
 from dpu_agent.keeper import KeeperState
 from dpu_agent.leasechecks import LeaseRefusedError, Refused, Terms
 from dpu_agent.leasestore import Counted, LeaseStore, Remembered
-from dpu_agent.limits.order import LimitClass, Limiter, LimiterError, Order, Passed
+from dpu_agent.limits.order import LimitClass, Limiter, LimiterError, Moments, Order, Passed
 from dpu_agent.limits.report import Refusals, limits_message
 from dpu_agent.limits.settings import CLOSED, Floor
 from dpu_agent.twoslots import TooLargeError
@@ -86,14 +86,23 @@ class Leases:
             self._take(keeper.revoke(self._state, self._terms, signed))
 
     def read(self) -> lease_pb2.LimitsReading:
+        """Say what :meth:`describe` says, and what passed in each bucket of time since the last call."""
+        return self._read(drain=True)
+
+    def describe(self) -> lease_pb2.LimitsReading:
         """Charge what passed, end what is over, compare what is in force with what was ordered, and say it all."""
+        return self._read(drain=False)
+
+    def _read(self, *, drain: bool) -> lease_pb2.LimitsReading:
         with self._lock:
             earliest_ns = self._clock.monotonic_ns()
             passed: tuple[Passed, ...] = ()
             deviations: Mapping[tuple[str, LimitClass], str] = {}
+            moments: tuple[Moments, ...] = ()
             try:
                 passed = self._advance()
                 deviations = self._deviations()
+                moments = self._limiter.drain() if drain else ()
                 self._say_trouble("")
             except LimiterError as error:
                 self._say_trouble(str(error))
@@ -105,6 +114,7 @@ class Leases:
                 orders=self._ordered,
                 passed={(each.port, each.traffic_class): each for each in passed},
                 deviations=deviations,
+                moments={(each.port, each.traffic_class): each for each in moments},
                 refusals=self._refusals,
                 slots=self._terms.slots(),
                 read_ns=(earliest_ns, self._clock.monotonic_ns()),

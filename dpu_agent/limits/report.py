@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpu_agent.keeper import KeeperState, Place
-from dpu_agent.limits.order import LimitClass, Order, Passed
+from dpu_agent.limits.order import LimitClass, Moments, Order, Passed
 from protos.buckets import TrafficClass
 from protos.lease import LeaseKind, Slot
 from protos.leasewire import DIRECTION_TO_WIRE, KIND_TO_WIRE
+from protos.moments import pack_moments
 from protos.v1 import lease_pb2
 
 Key = tuple[str, LimitClass]
@@ -32,6 +33,7 @@ def limits_message(
     orders: Mapping[Key, Order],
     passed: Mapping[Key, Passed],
     deviations: Mapping[Key, str],
+    moments: Mapping[Key, Moments],
     refusals: Mapping[str, Refusals],
     slots: Sequence[Slot],
     read_ns: tuple[int, int],
@@ -58,6 +60,8 @@ def limits_message(
             message.state.direction = DIRECTION_TO_WIRE[directions[order.port]]
         if key in passed:
             message.counters.CopyFrom(_counters(passed[key]))
+        if key in moments:
+            message.moments.CopyFrom(_moments(moments[key], clock_offset_ns))
         limiters.append(message)
     return lease_pb2.LimitsReading(
         backend=backend,
@@ -101,6 +105,17 @@ def _state(slot: Slot, state: KeeperState) -> lease_pb2.LeaseState:
 def newest(state: KeeperState, slot: Slot) -> Place:
     """Return the place of ``slot`` that was leased last: its reason is why the floor holds."""
     return max((state.place(slot, kind) for kind in LeaseKind), key=lambda place: place.budget)
+
+
+def _moments(moments: Moments, clock_offset_ns: int) -> lease_pb2.LimiterMoments:
+    return lease_pb2.LimiterMoments(
+        width_ns=moments.width_ns,
+        bucket_zero_ns=clock_offset_ns,
+        first_bucket=moments.first,
+        bucket_count=moments.count,
+        series=pack_moments(moments.first, moments.buckets),
+        unplaced_bytes=moments.unplaced_bytes,
+    )
 
 
 def _counters(passed: Passed) -> lease_pb2.LimiterCounters:

@@ -160,7 +160,7 @@ class LimiterCounters(_message.Message):
     def __init__(self, offered_bytes: _Optional[int] = ..., passed_bytes: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., offered_packets: _Optional[int] = ..., passed_packets: _Optional[int] = ..., dropped_packets: _Optional[int] = ...) -> None: ...
 
 class LimiterReading(_message.Message):
-    __slots__ = ("state", "counters", "earliest_ns", "latest_ns", "trouble", "floor_rate_bytes_per_s", "floor_depth_bytes")
+    __slots__ = ("state", "counters", "earliest_ns", "latest_ns", "trouble", "floor_rate_bytes_per_s", "floor_depth_bytes", "moments")
     STATE_FIELD_NUMBER: _ClassVar[int]
     COUNTERS_FIELD_NUMBER: _ClassVar[int]
     EARLIEST_NS_FIELD_NUMBER: _ClassVar[int]
@@ -168,6 +168,7 @@ class LimiterReading(_message.Message):
     TROUBLE_FIELD_NUMBER: _ClassVar[int]
     FLOOR_RATE_BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
     FLOOR_DEPTH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MOMENTS_FIELD_NUMBER: _ClassVar[int]
     state: LeaseState
     counters: LimiterCounters
     earliest_ns: int
@@ -175,7 +176,24 @@ class LimiterReading(_message.Message):
     trouble: str
     floor_rate_bytes_per_s: int
     floor_depth_bytes: int
-    def __init__(self, state: _Optional[_Union[LeaseState, _Mapping]] = ..., counters: _Optional[_Union[LimiterCounters, _Mapping]] = ..., earliest_ns: _Optional[int] = ..., latest_ns: _Optional[int] = ..., trouble: _Optional[str] = ..., floor_rate_bytes_per_s: _Optional[int] = ..., floor_depth_bytes: _Optional[int] = ...) -> None: ...
+    moments: LimiterMoments
+    def __init__(self, state: _Optional[_Union[LeaseState, _Mapping]] = ..., counters: _Optional[_Union[LimiterCounters, _Mapping]] = ..., earliest_ns: _Optional[int] = ..., latest_ns: _Optional[int] = ..., trouble: _Optional[str] = ..., floor_rate_bytes_per_s: _Optional[int] = ..., floor_depth_bytes: _Optional[int] = ..., moments: _Optional[_Union[LimiterMoments, _Mapping]] = ...) -> None: ...
+
+class LimiterMoments(_message.Message):
+    __slots__ = ("width_ns", "bucket_zero_ns", "first_bucket", "bucket_count", "series", "unplaced_bytes")
+    WIDTH_NS_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ZERO_NS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_BUCKET_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SERIES_FIELD_NUMBER: _ClassVar[int]
+    UNPLACED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    width_ns: int
+    bucket_zero_ns: int
+    first_bucket: int
+    bucket_count: int
+    series: bytes
+    unplaced_bytes: int
+    def __init__(self, width_ns: _Optional[int] = ..., bucket_zero_ns: _Optional[int] = ..., first_bucket: _Optional[int] = ..., bucket_count: _Optional[int] = ..., series: _Optional[bytes] = ..., unplaced_bytes: _Optional[int] = ...) -> None: ...
 
 class LeaseRefusal(_message.Message):
     __slots__ = ("reason", "count", "text", "at_ns")

@@ -14,13 +14,14 @@ from dpu_agent.errors import StateError
 from dpu_agent.leasechecks import LeaseRefusedError, Refused
 from dpu_agent.leasestore import FILE
 from dpu_agent.limits.leases import Leases
-from dpu_agent.limits.order import LimitClass, MemoryLimiter
+from dpu_agent.limits.order import LimitClass, MemoryLimiter, Moments
 from dpu_agent.limits.settings import L2_CONTROL, POLICE, Floor, LimitsConfig
 from dpu_agent.limits.start import limiting_of
 from dpu_agent.memory_disk import MemoryDisk, PowerCutError
 from protos.buckets import TrafficClass
 from protos.lease import Lease, LeaseKind, Revocation, Slot
 from protos.leasewire import lease_body, revocation_body
+from protos.moments import unpack_moments
 from protos.reading import Direction, Observer
 from protos.signing import SigningDomain, sign
 from protos.v1 import lease_pb2
@@ -299,3 +300,16 @@ def test_the_disk_may_be_full() -> None:
     site.disk.capacity = 0
     limits.apply(signed(site.lease()))
     assert told(limits).state.sequence == 1
+
+
+def test_frames_tell_what_passed_by_the_millisecond_and_nobody_else_takes_it_away() -> None:
+    site = Site()
+    leases = site.start()
+    site.limiter.moments = (Moments(PORT, CLASS, 10**6, 5, 4, ((6, 70, 0), (8, 0, 9)), 3),)
+    assert not any(each.HasField("moments") for each in leases.describe().limiters)
+    (told,) = [each for each in leases.read().limiters if each.HasField("moments")]
+    assert (told.state.port, told.state.traffic_class) == (PORT, CLASS)
+    assert told.moments.bucket_zero_ns == OFFSET
+    assert (told.moments.width_ns, told.moments.unplaced_bytes) == (10**6, 3)
+    assert unpack_moments(told.moments.series, 5, 4) == [(6, 70, 0), (8, 0, 9)]
+    assert not any(each.HasField("moments") for each in leases.read().limiters)

@@ -6,12 +6,11 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from controller.crosscheck.enforcement import worst_window
+from controller.crosscheck.enforcement import WindowScan
 from dpu_agent.limits.order import LimitClass, LimiterError, Order, Passed
 from dpu_agent.limits.police import MAX_RATE_BYTES_PER_S, Policer
 from dpu_agent.meter.meters import Meters
@@ -129,9 +128,10 @@ def test_no_window_of_milliseconds_holds_more_and_they_hold_all_that_passed(plac
     passed = [(index, size) for index, size, _ in moments.buckets if size]
     assert sum(size for _, size in passed) + moments.unplaced_bytes == after.passed_bytes - before.passed_bytes
     assert sum(lost for _, _, lost in moments.buckets) <= after.dropped_bytes - before.dropped_bytes
-    worst, window = worst_window(passed, Fraction(rate * moments.width_ns, NS))
-    assert window is not None
-    assert len(FRAME) <= worst <= depth
+    scan = WindowScan(rate, moments.width_ns)
+    for index, size in passed:
+        scan.take(index, size)
+    assert len(FRAME) // 2 <= scan.beyond <= depth
     assert place.policer.drain() == ()
 
 

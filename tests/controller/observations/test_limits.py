@@ -15,6 +15,7 @@ from controller.timeline import Timeline
 from protos.buckets import TrafficClass
 from protos.lease import Lease, LeaseKind, LoadWindow, Revocation, Slot
 from protos.leasewire import DIRECTION_TO_WIRE, KIND_TO_WIRE, load_window_body
+from protos.moments import Moment, pack_moments
 from protos.reading import Direction
 from protos.v1 import frame_pb2, lease_pb2
 
@@ -43,6 +44,7 @@ def frame(
     used: int = 0,
     trouble: str = "",
     unavailable: str = "",
+    moments: Sequence[Moment] = (),
 ) -> frame_pb2.Frame:
     state = lease_pb2.LeaseState(
         port=slot.port, direction=DIRECTION_TO_WIRE[slot.direction], traffic_class=slot.traffic_class
@@ -58,6 +60,13 @@ def frame(
         latest_ns=at_s * S + 1_000,
         trouble=trouble,
     )
+    if moments:
+        first = at_s * 1_000 - 1_000
+        reading.moments.CopyFrom(
+            lease_pb2.LimiterMoments(
+                width_ns=10**6, first_bucket=first, bucket_count=1_000, series=pack_moments(first, moments)
+            )
+        )
     return frame_pb2.Frame(
         clock=frame_pb2.ClockStamp(boot_id=boot),
         limits=lease_pb2.LimitsReading(
@@ -101,6 +110,31 @@ def test_more_than_any_lease_allowed_is_found_with_its_size_and_place() -> None:
     assert 18_900_000 < finding.bytes_at_least < 19_000_000
     assert (finding.node, finding.direction, finding.from_ns) == ("node1", Direction.EGRESS, 0)
     assert "38.0 MB through, its leases allow 19.1 MB" in finding.text
+
+
+def test_more_than_a_lease_allows_in_milliseconds_is_found_though_its_seconds_look_right() -> None:
+    one = lease(1, 0)
+    # Within every second less than the rate; around the turn of the third one 120 kB in 3 ms.
+    quiet: list[Moment] = [(1_500, 900_000, 0)]
+    spread = [(2_000 + at, 1_000, 0) for at in range(800)]
+    edges = [*spread, (2_999, 59_999, 0)], [(3_001, 60_000, 5)]
+    frames = [
+        (1, frame(1, passed=0, in_force=one)),
+        (3, frame(3, passed=859_999, in_force=one, moments=edges[0])),
+        (4, frame(4, passed=919_999, in_force=one, moments=edges[1])),
+    ]
+    (finding,) = found(frames, [one])
+    assert finding.kind is FindingKind.LIMIT_NOT_ENFORCED
+    assert (finding.certain, finding.bytes_at_least) == (True, 119_999 - 64_000 - 3_000)
+    assert "within 3 ms" in finding.text
+    assert found([frames[0], (3, frame(3, passed=859_999, in_force=one, moments=spread)), frames[2]], [one]) == []
+    # What passed before the first look is under an order that nobody knows; a deeper one in between explains it.
+    assert found([(2, frame(2, passed=900_000, in_force=one, moments=quiet))], [one]) == []
+    deep = lease(2, 0, depth=10**6)
+    back = lease(3, 0)
+    explained = [frames[0], (3, frame(3, passed=10**6, in_force=back, moments=[(2_500, 900_000, 0)]))]
+    assert found(explained, [one, deep, back]) == []
+    assert len(found(explained, [one, back])) == 1
 
 
 def test_a_lease_that_only_the_journal_knows_explains_what_passed_between_two_frames() -> None:
