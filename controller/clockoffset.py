@@ -224,6 +224,14 @@ class AgentClock:
             return before.bounds(agent_ns)
         return before.exchanges[-1].sent_ns, self._epochs[at].exchanges[0].received_ns
 
+    def epoch_of(self, agent_ns: int) -> int | None:
+        """Return the number of the clock epoch whose drift bound holds at ``agent_ns``; None between two of them."""
+        if self.went_backwards or not self._epochs:
+            return None
+        at = max(0, bisect_right(self._starts, agent_ns) - 1)
+        last = at == len(self._epochs) - 1
+        return at if last or agent_ns <= self._epochs[at].exchanges[-1].agent_sent_ns else None
+
     def covers(self, agent_ns: int) -> bool:
         """Return whether ``agent_ns`` lies between the first and the last exchange: nothing is extrapolated."""
         if not self._epochs:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.crosscheck.model import FindingKind
-from controller.crosscheck.wording import stretch
+from controller.crosscheck.wording import share_at_least, stretch
 from controller.errors import OperatorError
 from controller.report.sentences import KINDS, VIOLATING
 from controller.report.words import exact, exact_interval, shown
@@ -153,7 +153,29 @@ def _limits(links: Sequence[Found]) -> Iterator[str]:
             who += f", that it was kept by {', '.join(limit['kept_by']) or 'nobody'}"
             told[f"{volume} in any {window}: the fullest window held {worst}{who}"] = None
             told[f"    {shown(limit['text'])}"] = None
+            told |= {f"    {line}": None for line in map(_witness, limit.get("witnesses", ()))}
     yield from told
+
+
+def _witness(one: Found) -> str:
+    """Return what one observer shows of the fullest window, by what, and when that was."""
+    least, most = int(one["at_least_bytes"]), _number(one["at_most_bytes"])
+    text = f"{shown(one['observer'])}: {exact_interval(least, most)}; at least by {_BY[one['at_least_by']]}"
+    text += f", at most by {_BY[one['at_most_by']]}"
+    if one["at_most_by"] == "buckets-and-readings":
+        text += f" ({share_at_least(one['bucket_share'])} of the windows by buckets)"
+    if one["from_ns"] is not None:
+        text += f"; that window was {stretch(int(one['from_ns']), int(one['to_ns']))}"
+        if int(one["exact_to_ns"]):
+            text += f", or up to {format_duration(int(one['exact_to_ns']))} later"
+    return text
+
+
+_BY = {
+    "millisecond-buckets": "millisecond buckets",
+    "readings": "readings",
+    "buckets-and-readings": "millisecond buckets and readings",
+}
 
 
 def _dissolving(finding: Found, kind: FindingKind, links: Sequence[Found]) -> Iterator[str]:

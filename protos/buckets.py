@@ -134,7 +134,7 @@ def unpack(packed: bytes, first: int, count: int) -> list[Bucket]:
     if not packed:
         return []
     most = min(count, MAX_BUCKETS)
-    numbers = _numbers(_opened(packed, most))
+    numbers = _numbers(opened(packed, most))
     length = _take(numbers, 1)[0]
     if not 0 < length <= most:
         raise BucketError(f"{length} of {count} buckets are said not to be empty; at most {most} can be")
@@ -189,8 +189,12 @@ def _put(out: bytearray, values: Iterable[int]) -> None:
         out.append(left)
 
 
-def _opened(packed: bytes, count: int) -> bytes:
-    """The columns; never more bytes than ``count`` buckets can take, whatever zlib is told to make of them."""
+def opened(packed: bytes, count: int) -> bytes:
+    """Return the columns; never more bytes than ``count`` buckets can take, whatever zlib is told to make of them.
+
+    Raises:
+        BucketError: not a packed series.
+    """
     most = (3 + _COLUMNS * count) * _MAX_VARINT_BYTES
     if packed[0] == _PLAIN:
         return packed[1:]

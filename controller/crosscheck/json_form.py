@@ -19,6 +19,7 @@ from controller.crosscheck.model import (
     LimitResult,
     LinkResult,
     PortResult,
+    WindowWitness,
 )
 
 Json = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]  # noqa: UP007 - recursive, on 3.10
@@ -143,7 +144,23 @@ def _limit(limit: LimitResult) -> dict[str, Json]:
         "worst_from_ns": _number(limit.worst_from_ns),
         "exceeded_by": [domain.value for domain in limit.exceeded_by],
         "kept_by": [domain.value for domain in limit.kept_by],
+        "witnesses": [_window_witness(witness, limit.limit.window_ns) for witness in limit.witnesses],
         "text": limit.text,
+    }
+
+
+def _window_witness(witness: WindowWitness, window_ns: int) -> dict[str, Json]:
+    from_ns = witness.from_ns
+    return {
+        "observer": witness.observer.value,
+        "at_least_bytes": str(witness.least),
+        "at_least_by": witness.least_by.value,
+        "at_most_bytes": _number(witness.most),
+        "at_most_by": witness.most_by.value,
+        "from_ns": _number(from_ns),
+        "to_ns": _number(None if from_ns is None else from_ns + window_ns),
+        "exact_to_ns": str(witness.exact_to_ns),
+        "bucket_share": _share(witness.bucket_share),
     }
 
 

@@ -16,12 +16,23 @@ from itertools import pairwise
 
 from controller.crosscheck.cable import difference, in_frames
 from controller.crosscheck.case import Case
+from controller.crosscheck.coverage import gaps
 from controller.crosscheck.exact import Line, Rate
 from controller.crosscheck.liars import DOMAIN_NAMES, counted
-from controller.crosscheck.model import Holds, Limit, LimitResult, Track
+from controller.crosscheck.metered import NOTHING_METERED, Metered, fullest_metered
+from controller.crosscheck.model import Holds, Limit, LimitResult, Track, WindowsBy, WindowWitness
 from controller.crosscheck.quantity import Combination, Quantity
 from controller.crosscheck.windows import certain_excess, fullest
-from controller.crosscheck.wording import at_least, at_most, declared, moment, rate_at_least, verb
+from controller.crosscheck.wording import (
+    at_least,
+    at_most,
+    declared,
+    moment,
+    name,
+    rate_at_least,
+    share_at_least,
+    verb,
+)
 from protos.reading import Direction, Observer, TrustDomain
 from protos.units import format_duration
 
@@ -69,29 +80,46 @@ def _together(lines: Sequence[Line | None]) -> Line | None:
     return Line(Rate(rate.numerator, rate.denominator), sum(line.step for line in known))
 
 
+MOST_BREAKS = 64
+"""So many stretches without buckets are each bounded for themselves by readings; of more, the readings bound all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Witness:
     """What one observer proves about the fullest window on the cable.
 
-    ``exceeds`` and ``keeps`` are proofs; both false is no proof either way. ``least_from_ns`` (of the timeline) is
-    the start of the window that held ``least``; None if it is one of several and nothing says which.
+    ``exceeds`` and ``keeps`` are proofs; both false is no proof either way.
     """
 
-    domain: TrustDomain
+    shown: WindowWitness
     exceeds: bool
     keeps: bool
-    least: int
-    least_from_ns: int | None
-    most: int | None
     text: str = ""
+
+    @property
+    def domain(self) -> TrustDomain:
+        """Whose word it is."""
+        return self.shown.observer.trust_domain
+
+    @property
+    def least(self) -> int:
+        """Bytes that some window certainly held."""
+        return self.shown.least
+
+    @property
+    def most(self) -> int | None:
+        """Bytes that any window can have held."""
+        return self.shown.most
 
 
 def witness(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> Witness:
     """Return what one observer proves about a limit from ``from_ns`` (of the timeline) to the end of the period.
 
     1. What it counts can differ from what passed the cables (:mod:`controller.crosscheck.cable`).
-    2. Above: the fullest window it can have counted, plus that difference.
-    3. Below: pairs of readings of the whole period that leave no other possibility, less that difference.
+    2. Above: the fullest window it can have counted, plus that difference: by millisecond buckets where a meter
+       vouches for them, of all other windows by readings; and by readings alone where those say less.
+    3. Below: buckets within the period that one window holds; and pairs of readings of the whole period that leave no
+       other possibility, less that difference.
     """
     apart = [difference(scale.observer, case, limit.window_ns) for case in cases]
     above = _sum([one.above for one in apart]) if scale.framed is not None else None
@@ -101,32 +129,96 @@ def witness(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> 
     below = _sum([one.above for one in apart]) if admitted else passed
     origin, start, end = cases[0].origin, from_ns - cases[0].origin, cases[0].length
     full = fullest(scale.bytes, limit.window_ns, start, end)
-    most = full.most
+    by_readings = full.most
     if scale.framed is not scale.bytes:
-        most = None if scale.framed is None else fullest(scale.framed, limit.window_ns, start, end).most
+        by_readings = None if scale.framed is None else fullest(scale.framed, limit.window_ns, start, end).most
+    metered = _metered(scale, limit, cases, from_ns)
+    most, most_by, share = _most(by_readings, metered.seen_from(origin), scale.framed, limit.window_ns, (start, end))
     most = None if most is None or above is None else most + above
     excess = None
     # What is certain needs no start of evidence; a window that cannot have held more needs no search for one that did.
     if below is not None and (start > 0 or full.most is None or full.most > limit.bytes + below):
         excess = certain_excess(scale.bytes, limit.window_ns, limit.bytes + below, 0, end)
     least = 0 if passed is None else max(0, full.least - passed)
-    least_from: int | None = full.least_from_ns + origin
-    domain = scale.observer.trust_domain
-    text = ""
+    shown = WindowWitness(
+        scale.observer,
+        least,
+        most,
+        WindowsBy.READINGS,
+        most_by,
+        full.least_from_ns + origin if least else None,
+        0,
+        share,
+    )
+    domain = DOMAIN_NAMES[scale.observer.trust_domain]
+    texts = []
     if excess is not None:
         within = f"{format_duration(excess.to_ns - excess.from_ns)} from {moment(excess.from_ns + origin)}"
-        text = f"{DOMAIN_NAMES[domain]} counted at least {at_least(excess.bytes)} too much in the {within}"
+        texts.append(f"{domain} counted at least {at_least(excess.bytes)} too much in the {within}")
         if passed is not None and excess.in_one_window - passed > least:
-            least, least_from = excess.in_one_window - passed, None
+            shown = replace(shown, least=excess.in_one_window - passed, from_ns=None)
+    if metered.from_ns is not None and passed is not None:
+        if metered.least > limit.bytes + passed:
+            texts.append(f"{domain} counted at least {at_least(metered.least)} by the millisecond in {_when(metered)}")
+        if metered.least - passed >= max(1, shown.least):
+            shown = replace(
+                shown,
+                least=metered.least - passed,
+                least_by=WindowsBy.BUCKETS,
+                from_ns=metered.from_ns,
+                exact_to_ns=metered.exact_to_ns,
+            )
     return Witness(
-        domain=domain,
-        exceeds=excess is not None,
-        keeps=excess is None and most is not None and most <= limit.bytes,
-        least=least,
-        least_from_ns=least_from if least else None,
-        most=most,
-        text=text,
+        shown=shown,
+        exceeds=bool(texts),
+        keeps=not texts and most is not None and most <= limit.bytes,
+        text=", and ".join(texts),
     )
+
+
+def _when(metered: Metered) -> str:
+    return f"the window from {moment(metered.from_ns or 0)} (known to {format_duration(metered.exact_to_ns)})"
+
+
+def _metered(scale: Scale, limit: Limit, cases: Sequence[Case], from_ns: int) -> Metered:
+    """Return what the meters of one kind of observer show, all links of the node together; nothing if one has none."""
+    period = cases[0].period
+    seen = [case.seen.get(scale.observer) for case in cases]
+    ports = [one.track.buckets if one is not None and one.usable else () for one in seen]
+    if not any(ports):
+        return NOTHING_METERED
+    return fullest_metered(ports, limit.window_ns, from_ns, period.to_ns, certain_from_ns=period.from_ns)
+
+
+def _most(
+    by_readings: int | None,
+    metered: Metered,
+    framed: Quantity | None,
+    window: int,
+    period: tuple[int, int],
+) -> tuple[int | None, WindowsBy, float]:
+    """Return the most any window can have held, what that rests on, and the share of windows that buckets cover.
+
+    1. The windows that no run of buckets covers are those that begin in the stretches between.
+    2. The most by buckets, and by readings in those stretches; or the most by readings alone, if that is less.
+    """
+    start, end = period
+    last = max(start, end - window)
+    if not metered.covered:
+        return by_readings, WindowsBy.READINGS, 0.0
+    # A period of one window has one start, which has no length.
+    breaks = gaps(metered.covered, start, last) if last > start else ()
+    share = 1 - sum(until - first for first, until in breaks) / max(1, last - start)
+    mosts: list[int | None] = [metered.most]
+    if len(breaks) > MOST_BREAKS or (breaks and framed is None):
+        mosts.append(by_readings)
+    elif framed is not None:
+        mosts += [fullest(framed, window, first, min(until + window, end)).most for first, until in breaks]
+    known = [most for most in mosts if most is not None]
+    most = max(known) if len(known) == len(mosts) else None
+    if most is None or (by_readings is not None and by_readings < most):
+        return by_readings, WindowsBy.READINGS, share
+    return most, WindowsBy.BOTH if breaks else WindowsBy.BUCKETS, share
 
 
 def _sum(parts: Sequence[int | None]) -> int | None:
@@ -174,8 +266,9 @@ def _judge(limit: Limit, cases: Sequence[Case], from_ns: int) -> LimitResult:
     known = [[one.most for one in said if one.most is not None] for said in domains.values()]
     mosts = sorted(min(values) for values in known if values)
     vouched = leasts[needed - 1] if len(leasts) >= needed else None
-    least, least_from = (vouched.least, vouched.least_from_ns) if vouched is not None else (0, None)
+    least, least_from = (vouched.least, vouched.shown.from_ns) if vouched is not None else (0, None)
     most = mosts[needed - 1] if len(mosts) >= needed else None
+    shown = tuple(one.shown for one in witnesses)
     length = format_duration(limit.window_ns)
     rule = f"at most {declared(limit.bytes)} {verb(cases[0].direction)} in any {length}"
     if len(exceeded_by) >= needed and exceeded_by != (TrustDomain.HOST,):
@@ -183,12 +276,27 @@ def _judge(limit: Limit, cases: Sequence[Case], from_ns: int) -> LimitResult:
         where = f"from {moment(least_from)}" if least_from is not None else f"(one of several {length} that share it)"
         proofs = "; ".join(one.text for one in best.values() if one.text)
         text = f"exceeded for certain ({rule}): {length} {where} held at least {at_least(least)}; {proofs}"
-        return LimitResult(limit, Holds.NO, least, most, least_from, text, exceeded_by, kept_by)
+        text += _rests_on(shown)
+        return LimitResult(limit, Holds.NO, least, most, least_from, text, exceeded_by, kept_by, shown)
     if len(kept_by) >= needed and kept_by != (TrustDomain.HOST,):
-        text = f"kept ({rule}): no window can have held more than {at_most(most or 0)}"
-        return LimitResult(limit, Holds.YES, least, most, least_from, text, exceeded_by, kept_by)
-    open_result = LimitResult(limit, Holds.UNKNOWN, least, most, least_from, "", exceeded_by, kept_by)
-    return replace(open_result, text=f"not proven kept ({rule}): {_undecided(open_result, cases, len(domains))}")
+        text = f"kept ({rule}): no window can have held more than {at_most(most or 0)}{_rests_on(shown)}"
+        return LimitResult(limit, Holds.YES, least, most, least_from, text, exceeded_by, kept_by, shown)
+    open_result = LimitResult(limit, Holds.UNKNOWN, least, most, least_from, "", exceeded_by, kept_by, shown)
+    undecided = f"{_undecided(open_result, cases, len(domains))}{_rests_on(shown)}"
+    return replace(open_result, text=f"not proven kept ({rule}): {undecided}")
+
+
+def _rests_on(shown: Sequence[WindowWitness]) -> str:
+    """Return which observers' windows are known to the millisecond; empty if none are."""
+    told = [
+        f"{name(one.observer)} by millisecond buckets in {share_at_least(one.bucket_share)} of the windows"
+        for one in shown
+        if one.bucket_share > 0
+    ]
+    others = [name(one.observer) for one in shown if one.bucket_share == 0]
+    if told and others:
+        told.append(f"{' and '.join(others)} by readings")
+    return f"; {', '.join(told)}" if told else ""
 
 
 def _undecided(result: LimitResult, cases: Sequence[Case], domains: int) -> str:

@@ -11,6 +11,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from controller.crosscheck.exact import Ints
 from protos.reading import Direction, Observer, Reading, TrustDomain
 
 
@@ -135,6 +136,34 @@ class DropCounter:
     in_bytes: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BucketRun:
+    """Buckets in a row of one port, all of which are known and vouched for by the meter's audit.
+
+    Attributes:
+        clock: whose buckets they are; buckets of one index of runs with the same clock and width are one time.
+        width_ns: of a bucket, on the device's clock.
+        drift_ppm: most by which the device's clock is fast or slow.
+        first: index of the first bucket.
+        count: how many there are, the empty ones included.
+        at: which of them are not empty, counted from ``first``, in order.
+        bytes: what each of those held, as frames without FCS.
+        unplaced: ``(first bucket, how many, bytes)``: bytes that are in some of these buckets besides.
+        knots: ``(bucket, earliest, latest)``: when, on the timeline, that bucket began; in order, the first bucket and
+            the one after the last among them.
+    """
+
+    clock: str
+    width_ns: int
+    drift_ppm: int
+    first: int
+    count: int
+    at: Ints
+    bytes: Ints
+    unplaced: tuple[tuple[int, int, int], ...]
+    knots: tuple[tuple[int, int, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Track:
     """All that one observer of a link said about one direction.
@@ -159,6 +188,7 @@ class Track:
             frame where this counter counts super-packets (bounds.md 10); None where it counts frames.
         counter_bits: the counter begins again at 2 to this power. Below 64 it is followed as far as the line rate
             allows (bounds.md 12), and its packets are left aside.
+        buckets: the same bytes in buckets of a millisecond, where its meter told of them and its audit found nothing.
     """
 
     observer: Observer
@@ -176,6 +206,7 @@ class Track:
     super_packet_header_bytes: tuple[int, int] | None = None
     counter_bits: int = 64
     drop_counters: tuple[DropCounter, ...] = ()
+    buckets: tuple[BucketRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +350,38 @@ class Finding:
     margin: str = ""
 
 
+class WindowsBy(enum.Enum):
+    """What a bound of the fullest window rests on."""
+
+    BUCKETS = "millisecond-buckets"
+    READINGS = "readings"
+    BOTH = "buckets-and-readings"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowWitness:
+    """What one observer shows of the fullest window of a limit, on the cable.
+
+    Attributes:
+        observer: who.
+        least, most: bytes that some window certainly held, and that any can have held; None: not bounded.
+        least_by, most_by: what they rest on.
+        from_ns: when the window with ``least`` begins; None: it is one of several, or there is none.
+        exact_to_ns: ``from_ns`` is the earliest time; it is no later than this much after. 0 by readings, whose times
+            are the controller's.
+        bucket_share: share of all windows that millisecond buckets cover, 0 to 1.
+    """
+
+    observer: Observer
+    least: int
+    most: int | None
+    least_by: WindowsBy
+    most_by: WindowsBy
+    from_ns: int | None
+    exact_to_ns: int
+    bucket_share: float
+
+
 @dataclass(frozen=True, slots=True)
 class LimitResult:
     """One limit on the node of a link, in its direction, over every sliding window: the sum over the node's links.
@@ -337,6 +400,8 @@ class LimitResult:
     """The trust domains whose own evidence proves an excess."""
     kept_by: tuple[TrustDomain, ...] = ()
     """The trust domains whose own evidence proves the limit kept."""
+    witnesses: tuple[WindowWitness, ...] = ()
+    """What each observer shows by itself, from buckets or readings; the bounds above are what several vouch for."""
 
 
 @dataclass(frozen=True, slots=True)

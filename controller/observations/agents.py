@@ -16,6 +16,7 @@ from controller.crosscheck.model import Period
 from controller.errors import EvidenceError
 from controller.journal import Entry, Journal, Kind
 from controller.observations.around import entries_from_before
+from controller.observations.buckets import BucketRuns
 from controller.observations.series import Note, Series, summed
 from protos.leasewire import DIRECTION
 from protos.reading import Direction, Observer
@@ -73,13 +74,15 @@ def read_agent(
     1. From the clock exchanges around it, one clock a boot.
     2. Each frame from a little before the period: each group's ports added up, in one epoch by boot, source and the
        agent's own epoch numbers, placed on the timeline.
-    3. Stop after the first frames that lie wholly after it; say where frames never came.
+    3. What its meters told by the millisecond, as far as it is in order (:mod:`controller.observations.buckets`).
+    4. Stop after the first frames that lie wholly after it; say where frames never came.
 
     Raises:
         EvidenceError: a journaled frame or exchange cannot be read by this program.
     """
     clocks = _clocks(journal, agent, period, drift_ppm)
     found = {group: Series() for group in groups}
+    buckets = BucketRuns(agent, drift_ppm)
     losses: list[frame_pb2.Loss] = []
     holes: list[tuple[range, int, int]] = []
     last_sequence, last_ns, after = None, period.from_ns, 0
@@ -94,12 +97,15 @@ def read_agent(
         last_sequence, last_ns = frame.sequence, at_ns
         if hears is not None:
             hears.take(frame, at_ns, entry.recorded_ns)
+        buckets.take(frame, clock, entry.recorded_ns)
         look = _Look(frame.clock.boot_id, ports, _policed(frame), clock, entry.recorded_ns, at_ns)
         for group, series in found.items():
             _add(series, group, look)
         after += at_ns > period.to_ns
         if after >= FRAMES_AT_EDGES:
             break
+    for group, series in found.items():
+        series.buckets = buckets.runs(group.ports)
     for numbers, from_ns, to_ns in holes:
         for series in found.values():
             series.notes.append(Note(from_ns, to_ns, _lost_frames(numbers, losses)))

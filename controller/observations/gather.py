@@ -30,6 +30,9 @@ from controller.observations.weights import known_weights
 from controller.site import Dpu, Link, Site, Switch
 from protos.reading import Direction, Framing, Observer
 
+METERED = {Observer.DPU_HOST_PORT: Direction.EGRESS, Observer.DPU_UPLINK: Direction.INGRESS}
+"""A meter counts what enters its port: from the host what the node sends, from the switch what it receives."""
+
 
 def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
     """Return what the journal holds about ``site`` in ``period``, ready for the cross-check.
@@ -189,6 +192,7 @@ class _Tracks:
                 # Where no check sequence is counted, no padding is either: that is software counting what it was given.
                 unpadded=series.framing is Framing.L2_WITHOUT_FCS,
                 super_packet_header_bytes=self._segment_headers() if observer is Observer.HOST else None,
+                buckets=series.buckets if METERED.get(observer) is direction else (),
             )
 
     def evidence(self) -> Iterator[LinkEvidence]:

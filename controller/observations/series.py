@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
+from controller.crosscheck.model import BucketRun
 from protos.reading import Direction, Framing, Reading
 
 
@@ -33,6 +34,7 @@ class Series:
         proven: the epochs whose continuity is evidenced.
         clock_width_ns: widest clock offset interval that went into a reading.
         refresh_ns: R that went into the readings, the longest; 0 where the source keeps no copies.
+        buckets: what meters told by the millisecond of what enters the ports.
         notes: why there is no reading where somebody looked; neighbours of one reason are one note.
     """
 
@@ -42,6 +44,7 @@ class Series:
     proven: set[int] = field(default_factory=set)
     clock_width_ns: int = 0
     refresh_ns: int = 0
+    buckets: tuple[BucketRun, ...] = ()
     notes: list[Note] = field(default_factory=list)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
 

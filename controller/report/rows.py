@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.crosscheck.model import ByteInterval, Holds, LawResult, LimitResult, LinkResult, Unknown, Verdict
+from controller.crosscheck.model import (
+    ByteInterval,
+    Holds,
+    LawResult,
+    LimitResult,
+    LinkResult,
+    Unknown,
+    Verdict,
+    WindowsBy,
+    WindowWitness,
+)
+from controller.crosscheck.wording import moment
 from controller.report import words
 from controller.report.cables import WORST_FIRST, worst
 from controller.report.sentences import limit_text
@@ -34,6 +45,13 @@ class Cell:
     unbounded: bool = False
 
 
+_SOURCES = {
+    WindowsBy.BUCKETS: "by millisecond buckets",
+    WindowsBy.READINGS: "by readings",
+    WindowsBy.BOTH: "by millisecond buckets and readings",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class LimitLine:
     """One limit's outcome; ``start`` and ``end`` of the worst window and ``mark`` of the limit are in percent."""
@@ -47,6 +65,7 @@ class LimitLine:
     end: float
     mark: float
     text: str
+    witnesses: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +172,21 @@ def _limit_line(result: LimitResult) -> LimitLine:
         end=100.0 if high is None else 100 * high / scale,
         mark=100 * allowed / scale,
         text=words.shown(result.text) if result.holds is Holds.UNKNOWN else "",
+        witnesses=[_witness(one) for one in result.witnesses],
     )
+
+
+def _witness(one: WindowWitness) -> str:
+    """Return what one observer shows of the fullest window, and whether by the millisecond or from readings."""
+    by = {one.least_by, one.most_by}
+    source = _SOURCES[by.pop()] if len(by) == 1 else _SOURCES[WindowsBy.BOTH]
+    if one.most_by is WindowsBy.BOTH:
+        source += f" ({words.floor_percent(one.bucket_share)} of the windows by the millisecond)"
+    when = ""
+    if one.from_ns is not None:
+        when = f", fullest from {moment(one.from_ns)}"
+        when += f" (or up to {words.lasting(one.exact_to_ns)} later)" if one.exact_to_ns else ""
+    return f"{OBSERVER_WORDS[one.observer]}: {words.interval(one.least, one.most)} {source}{when}"
 
 
 def _law_line(law: LawResult, day_ns: int) -> LawLine:

@@ -157,7 +157,7 @@ def _scaled_with_unit(value: int, *, up: bool) -> str:
     unit, factor = _unit_of(value)
     decimals = max(0, _decimals_for_three_digits(value, factor))
     text = _scaled(value, factor, decimals, up=up)
-    if text == "1,000" and factor > 1:  # rounding up reached the next unit
+    if text == "1,000" and 1 < factor < _UNITS[0][1]:  # rounding up reached the next unit, which there is
         return _scaled_with_unit(1_000 * factor, up=up)
     return f"{text} {unit}"
 

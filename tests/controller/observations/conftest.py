@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from bisect import bisect_right
+from collections import Counter as Counts
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -19,8 +20,10 @@ import pytest
 from controller.collect.attempts import Look, LookFailed, Reason, attempt_entry
 from controller.journal import Journal, JsonValue, Kind, NewEntry
 from controller.site import Site, loads
+from protos.buckets import Bucket, Totals, pack
 from protos.reading import Direction, Framing, Missing
-from protos.v1 import frame_pb2, reading_pb2
+from protos.v1 import frame_pb2, meter_pb2, reading_pb2
+from protos.wire import totals_message
 from switch.ports import Agent, Poll, PortCounters, PortFault, PortIdentity, PortSample
 from switch.record import encode
 
@@ -135,6 +138,8 @@ class SimulatedSite:
     lost_port: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     undeclared: dict[str, Counter] = field(default_factory=dict)
     claim: Callable[[str, int], int] = lambda _, value: value
+    metered: bool = False
+    meter_trouble: Callable[[str, int, meter_pb2.MeterReading], None] = lambda *_: None
     entries: list[tuple[int, NewEntry]] = field(default_factory=list)
 
     # ------------------------------------------------------------ building
@@ -207,6 +212,7 @@ class SimulatedSite:
     def _frames(self, node: SimulatedNode) -> None:
         source = f"{node.name}-dpu0"
         sequence = last_arrival = 0
+        told = dict.fromkeys(("pf0hpf", "p0"), node.agent_ns(START) // MS)
         for tick in self._ticks():
             at = tick + self.rng.randrange(50 * MS)
             if self._in(at, self.silent_agents.get(source, [])):
@@ -234,6 +240,11 @@ class SimulatedSite:
                 version=1, agent=source, sequence=sequence, ports=ports, agent_start=1,
                 clock=frame_pb2.ClockStamp(boot_id=node.boot_id, monotonic_ns=node.agent_ns(done)),
             )  # fmt: skip
+            if self.metered:
+                for port, counted in self._meters(node, told, node.agent_ns(done) // MS - 3).items():
+                    self.meter_trouble(node.name, sequence, counted)
+                    told[port] = counted.first_bucket + counted.bucket_count
+                    frame.meters.append(counted)
             body = frame_pb2.SignedFrame(body=frame.SerializeToString(), signature=b"-").SerializeToString()
             arrives = done + self._delay()
             while not self._reached(arrives, source):
@@ -241,6 +252,29 @@ class SimulatedSite:
             arrives = last_arrival = max(arrives, last_arrival + 1_000)
             if arrives < START + self.seconds * S:
                 self._add(NewEntry(Kind.FRAME, source, arrives, body, {"received_ns": str(arrives)}, sequence))
+
+    @staticmethod
+    def _meters(node: SimulatedNode, told: dict[str, int], end: int) -> dict[str, meter_pb2.MeterReading]:
+        """What the meters tell: each port's buckets from where it was told of up to ``end``."""
+        found = {}
+        for port, observer, direction in (
+            ("pf0hpf", "host_port", Direction.EGRESS), ("p0", "uplink", Direction.INGRESS)
+        ):  # fmt: skip
+            counter = node.counter(observer, direction)
+            size, first = counter.frame_bytes, told[port]
+            buckets = Counts(node.agent_ns(at) // MS for at in counter.times)
+            held = sorted((index, frames) for index, frames in buckets.items() if first <= index < end)
+            before = sum(frames for index, frames in buckets.items() if index < first)
+            moved = sum(frames for _, frames in held)
+            found[port] = meter_pb2.MeterReading(
+                port=port, since_ns=1, epoch=1, width_ns=MS, first_bucket=first, bucket_count=end - first,
+                start=totals_message(Totals(before * size, before * size, before)),
+                moved=totals_message(Totals(moved * size, moved * size, moved)),
+                series=pack(first, [Bucket(index, Totals(n * size, n * size, n)) for index, n in held]),
+                audit=meter_pb2.MeterAudit(),
+            )  # fmt: skip
+            found[port].audit.SetInParent()
+        return found
 
     def _scrapes(self, node: SimulatedNode) -> None:
         for sent in self._ticks():

@@ -4,7 +4,7 @@ import unicodedata
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.report import words
@@ -18,6 +18,7 @@ def value_of(text: str, unit: str | None = None) -> Decimal:
     return Decimal(digits.replace(",", "")) * UNITS[own or unit or "B"]
 
 
+@example(999_000_000_000_000_001)
 @given(BYTES)
 def test_a_lower_bound_is_never_rounded_up_and_an_upper_never_down(value: int) -> None:
     assert value_of(words.floor_bytes(value)) <= value <= value_of(words.ceil_bytes(value))
