@@ -115,12 +115,17 @@ class Bond:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What an agent is told beyond what follows from the site; None is the agent's own default."""
+    """What an agent is told beyond what follows from the site; None is the agent's own default.
+
+    ``port_sources`` are pairs of port and counter source, for ports whose totals are not netlink's.
+    """
 
     clock_offset_ns: int = 0
     spool_bytes: int | None = None
     spool_age_ns: int | None = None
     limiter: str = "none"
+    port_sources: tuple[tuple[str, str], ...] = ()
+    bucket_us: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from protos.buckets import CLASSES
 from protos.reading import Framing
 
 TRAFFIC = {each.title: each for each in CLASSES}
+BUCKET_US = {"100us": 100, "1ms": 1_000, "10ms": 10_000}
 
 
 def build(path: Path, *, secrets: bool) -> Site:
@@ -141,6 +142,8 @@ class _Builder:
                 dpu.agent_settings.spool_size,
                 dpu.agent_settings.spool_age,
                 dpu.agent_settings.limiter,
+                tuple(dpu.agent_settings.port_sources.items()),
+                BUCKET_US[dpu.agent_settings.bucket_width],
             ),
         )
 

@@ -97,6 +97,15 @@ def _pods(site: SiteSection) -> Iterator[Problem]:
             )
 
 
+def _port_sources(place: Place, dpu: DpuSection) -> Iterator[Problem]:
+    known = {port: None for uplink in dpu.uplinks for port in (uplink.name, uplink.host_port)}
+    known |= {function.port: None for uplink in dpu.uplinks for function in uplink.virtual_functions}
+    for port in dpu.agent_settings.port_sources:
+        if port not in known:
+            at = (*place, "agent_settings", "port_sources", port)
+            yield Problem(at, f"{dpu.name} has no port `{port}`", did_you_mean(port, list(known)))
+
+
 def _uplinks(site: SiteSection) -> Iterator[Problem]:
     for place, node, dpu in _dpus(site):
         names = [uplink.name for uplink in dpu.uplinks]
@@ -105,6 +114,7 @@ def _uplinks(site: SiteSection) -> Iterator[Problem]:
         )
         yield from _twice("the uplink", ports, "Name each uplink once")
         yield from _host_side(place, node, dpu)
+        yield from _port_sources(place, dpu)
         if dpu.bond is None:
             continue
         if dpu.bond.name in names:

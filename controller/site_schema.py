@@ -135,6 +135,15 @@ class AgentSettingsSection(Section):
     spool_age: PositiveDuration | None = Field(
         default=None, description="how long a frame not yet fetched is kept at least", examples=["72h"]
     )
+    port_sources: dict[Interface, Literal["netlink", "mlx5-phy", "mlx5-vport", "infiniband"]] = Field(
+        default={},
+        description="whose counters are a port's totals, by port: the kernel's (`netlink`, where nothing is said), the "
+        "card's wire (`mlx5-phy`) or function (`mlx5-vport`), or RDMA's (`infiniband`)",
+        examples=["{p0: mlx5-phy, pf0hpf: mlx5-vport}"],
+    )
+    bucket_width: Literal["100us", "1ms", "10ms"] = Field(
+        default="1ms", description="how fine its meters tell when bytes moved", examples=["100us"]
+    )
     limiter: Literal["none", "police", "shape"] = Field(
         default="none",
         description="how it enforces leases: `police` drops what is more, `shape` lets it wait before it drops; with "

@@ -124,7 +124,7 @@ def parse(content: bytes, path: Path) -> YamlFile:
         raise SiteFileError(
             path, line, f"holds a character YAML does not allow ({error.reason})", "Remove it"
         ) from error
-    except (YAMLError, ValueError, RecursionError) as error:
+    except (YAMLError, ValueError, IndexError, RecursionError) as error:  # IndexError: a lone sign with underscores
         raise SiteFileError(path, None, f"is not YAML that can be read ({error})", "Correct it") from error
     if not isinstance(tree, dict):
         what = "is empty" if tree is None else "is not a mapping of keys"

@@ -70,7 +70,7 @@ def _default(model: type[BaseModel], name: str) -> str:
         return "none"
     if isinstance(value, BaseModel):
         return "see there"
-    if value == [] or isinstance(value, bool):
+    if value in ([], {}) or isinstance(value, bool):
         return f"`{json.dumps(value)}`"
     # The schema holds quantities as integers; where the example is the same quantity, it has the unit.
     example = field.examples[0] if field.examples else None

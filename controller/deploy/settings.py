@@ -68,6 +68,7 @@ def settings_for(
         OperatorError: the frame interval is not whole milliseconds, or the spool's age not whole seconds.
     """
     frame_interval_ms = _whole(frame_interval_ns, NS_PER_MS, "collection.frame_interval", "milliseconds")
+    sources = dict(dpu.agent_settings.port_sources)
     config: dict[str, Any] = {
         "agent": dpu.name,
         "listen": str(dpu.agent),
@@ -77,9 +78,15 @@ def settings_for(
         "key": "agent.key",
         "state_directory": paths.state,
         "ports": [
-            {"name": name, "role": role, "refresh_ms": looked.refresh_ms(name, frame_interval_ms)}
+            {
+                "name": name,
+                "role": role,
+                "refresh_ms": looked.refresh_ms(name, frame_interval_ms),
+                "source": sources.get(name, "netlink"),
+            }
             for name, role in ports_of(dpu).items()
         ],
+        "meter": {"bucket_us": dpu.agent_settings.bucket_us},
         "frame_interval_ms": frame_interval_ms,
         "verifier_public_key": verifier_public_key.hex(),
         "limits": dict(limits),

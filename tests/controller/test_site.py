@@ -115,7 +115,9 @@ def test_two_uplinks_and_two_dpus(rich: Site) -> None:
     assert str(dpu.agent) == "[fd00::11]:7443"
     assert [uplink.name for uplink in dpu.uplinks] == ["p0", "p1"]
     assert dpu.uplink("p1").mtu_bytes == 9000
-    assert dpu.agent_settings == AgentSettings(spool_bytes=10**9, spool_age_ns=72 * 3600 * 10**9)
+    assert dpu.agent_settings == AgentSettings(
+        spool_bytes=10**9, spool_age_ns=72 * 3600 * 10**9, port_sources=(("p0", "mlx5-phy"),), bucket_us=100
+    )
     assert rich.agent("n1-dpu1").uplink("p0").line_rate_bytes_per_s is None
     assert [link.name for link in rich.links_of("leaf2")] == ["n1/d0/p1", "n2/p1"]
 

@@ -67,7 +67,13 @@ def read_by_the_agent(settings: Settings, tmp_path: Path) -> dpu_agent.config.Ag
 
 
 def test_the_agent_reads_what_deployment_writes(credential: Credential, tmp_path: Path) -> None:
-    told = AgentSettings(clock_offset_ns=7, spool_bytes=64 * 2**20, spool_age_ns=90 * 10**9)
+    told = AgentSettings(
+        clock_offset_ns=7,
+        spool_bytes=64 * 2**20,
+        spool_age_ns=90 * 10**9,
+        port_sources=(("p0", "mlx5-phy"), ("pf0vf0", "mlx5-vport")),
+        bucket_us=100,
+    )
     config = read_by_the_agent(made(credential, replace(DPU, agent_settings=told), 250 * 10**6), tmp_path)
     assert config.agent == "node1-dpu0"
     assert config.listen == "10.250.0.11:7443"
@@ -89,6 +95,12 @@ def test_the_agent_reads_what_deployment_writes(credential: Credential, tmp_path
     }
     assert config.frame_interval_ns == 250_000_000
     assert config.clock_offset_ns == 7
+    assert config.bucket_ns == 100_000
+    assert {port.name: port.source for port in config.ports} == {
+        "pf0hpf": "netlink",
+        "pf0vf0": "mlx5-vport",
+        "p0": "mlx5-phy",
+    }
     assert (config.spool.max_bytes, config.spool.max_age_ns) == (64 * 2**20, 90 * 10**9)
 
 
@@ -96,6 +108,8 @@ def test_what_the_site_file_leaves_open_is_the_agents_default(credential: Creden
     config = read_by_the_agent(made(credential, looked=replace(LOOKED, drivers={})), tmp_path)
     assert config.spool == dpu_agent.config.SpoolLimits()
     assert config.clock_offset_ns == 0
+    assert config.bucket_ns == 1_000_000
+    assert {port.source for port in config.ports} == {"netlink"}
     assert {port.refresh_ns for port in config.ports} == {0}
 
 
