@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from pysnmp.entity.engine import SnmpEngine
 from pysnmp.proto import rfc1902
 from pysnmp.proto.mpmod.rfc2576 import SnmpV2cMessageProcessingModel
 from pysnmp.proto.mpmod.rfc3412 import SnmpV3MessageProcessingModel
+from pysnmp.proto.secmod.rfc3414 import service
 from pysnmp.proto.secmod.rfc3414.service import SnmpUSMSecurityModel
 
 from switch.claims import EngineClaims
@@ -41,12 +43,33 @@ _PRIVACY = {
 }
 
 
+class MonotonicSeconds:
+    """Stands in for the module ``time`` where pysnmp reckons a peer's engine time.
+
+    On the wall clock, a step of more than 150 s of the controller's own clock would make answers look late or replayed.
+    """
+
+    @staticmethod
+    def time() -> float:
+        """Return seconds that only pass."""
+        return time.monotonic()
+
+
+service.time = MonotonicSeconds
+
+
 class _LastingTimeline(SnmpUSMSecurityModel):  # type: ignore[misc]  # untyped library
-    """USM that keeps a peer's boots and time until a newer message says otherwise."""
+    """USM that keeps a peer's boots and time until a newer message, or a channel, says otherwise."""
 
     def receive_timer_tick(self, engine: Any, now: Any) -> None:  # noqa: ARG002  # the library's signature
         """Drop the expiry list that every message adds to, and expire nothing."""
         self._SnmpUSMSecurityModel__timelineExpQueue.clear()
+
+    def forget(self, engine_id: bytes) -> None:
+        """Forget an engine's boots and time: one whose clock stands still leaves the time window after 150 s."""
+        timeline = self._SnmpUSMSecurityModel__timeline
+        for known in [known for known in timeline if bytes(known) == engine_id]:
+            del timeline[known]
 
 
 class _LastingPeers(SnmpV3MessageProcessingModel):  # type: ignore[misc]  # untyped library
@@ -54,13 +77,22 @@ class _LastingPeers(SnmpV3MessageProcessingModel):  # type: ignore[misc]  # unty
 
     SNMP_MSG_SPEC = OpaqueV3Message
 
+    def __init__(self, timeline: _LastingTimeline) -> None:
+        super().__init__()
+        self._timeline = timeline
+
     def receive_timer_tick(self, engine: Any, now: Any) -> None:  # noqa: ARG002  # the library's signature
         """Expire pending messages only."""
         self._cache.expire_caches()
 
     def forget(self, domain: tuple[int, ...], address: Any) -> None:
-        """Forget the engine id of a peer, so that the next message to it discovers it."""
-        self._SnmpV3MessageProcessingModel__engineIdCache.pop((domain, address), None)
+        """Forget a peer's engine id, boots and time, so that the next message to it discovers them.
+
+        What the peer answers still has to bear the random id of a question of ours, encrypted: no older answer passes.
+        """
+        known = self._SnmpV3MessageProcessingModel__engineIdCache.pop((domain, address), None)
+        if known is not None:
+            self._timeline.forget(bytes(known["securityEngineId"]))
         self._SnmpV3MessageProcessingModel__engineIdCacheExpQueue.clear()
 
 
@@ -96,10 +128,11 @@ class SnmpStack:
         self.message_octets = message_octets
         self.claims = claims if claims is not None else EngineClaims()
         self.engine = SnmpEngine(maxMessageSize=message_octets)
-        self.peers = _LastingPeers()
+        timeline = _LastingTimeline()
+        self.peers = _LastingPeers(timeline)
         self.engine.message_processing_subsystems[1] = _OpaqueV2c()
         self.engine.message_processing_subsystems[3] = self.peers
-        self.engine.security_models[3] = _LastingTimeline()
+        self.engine.security_models[3] = timeline
         self.header: tuple[str, int, int] | None = None
         self._transports: dict[int, StampingUdp | StampingUdp6] = {}
         self._channels: dict[tuple[str, int], Listener] = {}

@@ -312,7 +312,7 @@ def test_speed_lies_and_no_limit_or_rate_comes_of_it(fake_agent: Any, speed: int
     steps = (0, 25 * 10**9)  # two seconds' worth at 100 Gb/s
 
     async def story(agent: Any, switch: SnmpSwitch) -> list[PortSample]:
-        samples = []
+        samples: list[PortSample] = []
         for octets in steps:
             now_has(agent, RecordedPort(1, b"eth1", in_octets=octets, in_packets=octets // 1_000, high_speed=speed))
             one = only((await switch.read_ports(["eth1"])).ports[0])

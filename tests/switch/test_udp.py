@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyasn1.codec.ber import decoder
+from pysnmp.proto.api import v2c
 
 from protos.reading import Framing, Missing
 from switch.channel import AgentChannel
 from switch.engine import SnmpStack
-from switch.exchange import NoAnswerError
+from switch.exchange import Exchange, NoAnswerError
 from switch.interpret import Device
 from switch.mib import PORT_COLUMNS, SYS_UPTIME
 from switch.ports import Poll
@@ -26,13 +28,16 @@ from switch.snmp import SnmpSwitch
 pytestmark = pytest.mark.loopback
 
 S = 1_000_000_000
+PATIENT = Timing(timeout_ns=5 * S, attempts=4, deadline_ns=60 * S)
+"""For what is answered at once, on a machine that may pause."""
 QUICK = Timing(timeout_ns=S // 4, attempts=2, deadline_ns=5 * S)
+"""For what is not answered."""
 PUBLIC = InsecureCommunity("public", insecure=True)
 PORT_OIDS = [column.of(1) for column in PORT_COLUMNS]
 Story = Callable[[Any, SnmpStack, AgentChannel], Any]
 
 
-def run(fake_agent: Any, story: Story, *ports: RecordedPort, timing: Timing = QUICK) -> Any:
+def run(fake_agent: Any, story: Story, *ports: RecordedPort, timing: Timing = PATIENT) -> Any:
     async def main() -> Any:
         async with fake_agent(*(ports or (RecordedPort(1, b"eth1", in_octets=2**53 + 1),))) as agent:
             stack = SnmpStack(time.monotonic_ns)
@@ -46,7 +51,7 @@ def run(fake_agent: Any, story: Story, *ports: RecordedPort, timing: Timing = QU
 
 
 def reader(channel: AgentChannel) -> SnmpSwitch:
-    return SnmpSwitch("sw1", channel, Device(3 * S, Framing.L2_WITHOUT_FCS), time.monotonic_ns, timing=QUICK)
+    return SnmpSwitch("sw1", channel, Device(3 * S, Framing.L2_WITHOUT_FCS), time.monotonic_ns, timing=PATIENT)
 
 
 async def silence(channel: AgentChannel) -> NoAnswerError:
@@ -65,28 +70,57 @@ def test_a_counter_above_2_to_the_53_arrives_exactly(fake_agent: Any) -> None:
     assert all(exchange.datagram for exchange in poll.exchanges)
 
 
-def test_late_answer_is_dropped_and_the_answered_request_counts_from_its_first_transmission(fake_agent: Any) -> None:
-    """Case 14: id 10 at 0.0, id 11 at 0.25; the answer to 10 comes at 0.35 and is not used, that to 11 is."""
+class AfterTheNext:
+    """Answers each question only when the next one has come, as an agent does that is slower than the timeout."""
 
-    async def story(agent: Any, _stack: SnmpStack, channel: AgentChannel) -> tuple[int, Any, int]:
-        delays = iter([0.35, 0.15])
-        agent.bend = lambda _request, answer: [(next(delays), answer)]
+    def __init__(self) -> None:
+        self.heard_ns: list[int] = []
+        self._next: list[asyncio.Event] = []
+
+    def install(self, agent: Any, *, until: int) -> None:
+        """From question number ``until`` on, answer at once."""
+        answer = agent._answer
+
+        async def late(data: bytes, address: tuple[str, int]) -> None:
+            self.heard_ns.append(time.monotonic_ns())
+            for event in self._next:
+                event.set()
+            if len(self.heard_ns) < until:
+                self._next.append(asyncio.Event())
+                await self._next[-1].wait()
+            await answer(data, address)
+
+        agent._answer = late
+
+
+def test_late_answer_is_dropped_and_the_answered_request_counts_from_its_first_transmission(fake_agent: Any) -> None:
+    """Case 14: the answer to the first id comes when the second was sent and is not used; a later id's is."""
+
+    async def story(agent: Any, _stack: SnmpStack, channel: AgentChannel) -> tuple[int, Exchange, list[int], list[int]]:
+        slow = AfterTheNext()
+        slow.install(agent, until=3)
         asked = time.monotonic_ns()
         exchange = await channel.get([SYS_UPTIME])
-        return asked, exchange, len(agent.requests)
+        return asked, exchange, slow.heard_ns, [request_id(request) for request in agent.requests]
 
-    asked, exchange, requests = run(fake_agent, story)
-    assert requests == exchange.attempts == 2
-    assert asked <= exchange.first_sent_ns < asked + S // 10
-    assert exchange.received_ns - exchange.first_sent_ns > 390_000_000  # not 350: that answer was to another id
+    asked, exchange, heard_ns, ids = run(fake_agent, story, timing=replace(QUICK, attempts=20))
+    assert exchange.attempts == len(heard_ns) >= 3
+    assert asked <= exchange.first_sent_ns <= heard_ns[0]
+    assert request_id(exchange.datagram) == ids[-1]
+    assert exchange.received_ns >= heard_ns[-1]
+
+
+def request_id(message: bytes) -> int:
+    pdu = v2c.apiMessage.get_pdu(decoder.decode(message, asn1Spec=v2c.Message())[0])
+    return int(v2c.apiPDU.get_request_id(pdu))
 
 
 def test_an_agent_slower_than_the_timeout_is_named_as_such(fake_agent: Any) -> None:
     async def story(agent: Any, _stack: SnmpStack, channel: AgentChannel) -> NoAnswerError:
-        agent.bend = lambda _request, answer: [(0.3, answer)]
+        AfterTheNext().install(agent, until=100)
         return await silence(channel)
 
-    error = run(fake_agent, story)
+    error = run(fake_agent, story, timing=replace(QUICK, attempts=4))
     assert error.reason is Missing.TIMEOUT
     assert "slower than the timeout" in error.text
 
@@ -108,7 +142,7 @@ def test_an_answer_with_the_previous_id_is_not_taken(fake_agent: Any) -> None:
         agent.bend = lambda _request, _answer: [(0, first.datagram)]
         return await silence(channel)
 
-    assert run(fake_agent, story).reason is Missing.TIMEOUT
+    assert run(fake_agent, story, timing=QUICK).reason is Missing.TIMEOUT
 
 
 @pytest.mark.parametrize(
@@ -117,8 +151,10 @@ def test_an_answer_with_the_previous_id_is_not_taken(fake_agent: Any) -> None:
 def test_noise_is_survived_and_named(fake_agent: Any, noise: bytes) -> None:
     async def story(agent: Any, _stack: SnmpStack, channel: AgentChannel) -> tuple[NoAnswerError, Any]:
         agent.bend = lambda _request, _answer: [(0, noise)]
+        channel.timing = QUICK
         error = await silence(channel)
         agent.bend = lambda _request, answer: [(0, noise), (0, answer)]
+        channel.timing = PATIENT
         return error, await channel.get([SYS_UPTIME])
 
     error, exchange = run(fake_agent, story)
@@ -211,20 +247,20 @@ def test_a_wall_clock_set_back_neither_stops_timeouts_nor_keeps_what_timed_out(
 ) -> None:
     """The library's own timers tick on the wall clock: set back an hour, they stand still for an hour."""
 
-    async def story(agent: Any, stack: SnmpStack, channel: AgentChannel) -> tuple[float, int]:
+    async def story(agent: Any, stack: SnmpStack, channel: AgentChannel) -> int:
         await channel.get([SYS_UPTIME])
         agent.bend = lambda _request, _answer: []
         monkeypatch.setattr(time, "time", lambda: 0.0)
-        began = time.monotonic()
+        channel.timing = QUICK
         await silence(channel)
-        took = time.monotonic() - began
-        await asyncio.sleep(2.5)
         cache = stack.engine.message_dispatcher._MsgAndPduDispatcher__cache._Cache__cacheRepository
-        return took, len(cache)
+        for _ in range(600):
+            if not cache:
+                break
+            await asyncio.sleep(0.1)
+        return len(cache)
 
-    took, left = run(fake_agent, story, timing=replace(QUICK, timeout_ns=S // 10))
-    assert took < 2
-    assert left == 0
+    assert run(fake_agent, story) == 0
 
 
 def test_no_damaged_datagram_escapes_into_the_event_loop(fake_agent: Any) -> None:
