@@ -50,12 +50,12 @@ def agent(fake_agent: Any) -> Iterator[Any]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
-    ready.wait(5)
+    ready.wait(60)
     try:
         yield found[0]
     finally:
         loop.call_soon_threadsafe(done.set)
-        thread.join(5)
+        thread.join(60)
         loop.close()
 
 
