@@ -65,14 +65,19 @@ class Framing(enum.Enum):
 
 
 class Missing(enum.Enum):
-    """Why a value is not there."""
+    """Why a value is not there. The words are stable: journals, lines and scripts rest on them."""
 
     ABSENT = "absent"
     UNSUPPORTED = "unsupported"
     MALFORMED = "malformed"
     TRUNCATED = "truncated"
     TIMEOUT = "timeout"
-    DENIED = "denied"
+    DENIED = "auth"  # user, pass phrase or right refused
+
+    @classmethod
+    def _missing_(cls, value: object) -> Missing | None:
+        """Return what an older journal says with another word."""
+        return cls.DENIED if value == "denied" else None
 
 
 @dataclass(frozen=True, slots=True)

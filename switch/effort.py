@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from switch.line import reason_word
 from switch.ports import Poll
 
 _LATENCIES_KEPT = 10_000
@@ -45,7 +44,7 @@ class Effort:
         self.polls += 1
         self.rows_expected += len(poll.ports)
         self.rows_got += len(poll.samples)
-        self.missing.update(reason_word(fault.reason) for fault in poll.faults)
+        self.missing.update(fault.reason.value for fault in poll.faults)
         for exchange in poll.exchanges:
             self.exchanges += 1
             self.transmissions += exchange.attempts

@@ -17,12 +17,6 @@ from switch.ports import Discovery, OperStatus, PortCounters, PortFault, PortSam
 VERSION = 1
 
 _COUNTERS = tuple(field.name for field in fields(PortCounters))
-_REASONS = {Missing.DENIED: "auth"}
-
-
-def reason_word(reason: Missing) -> str:
-    """Return the stable word for ``reason``: absent, unsupported, malformed, truncated, timeout or auth."""
-    return _REASONS.get(reason, reason.value)
 
 
 def sample_line(switch: str, number: int, sample: PortSample, epoch: Epoch) -> dict[str, Any]:
@@ -33,7 +27,7 @@ def sample_line(switch: str, number: int, sample: PortSample, epoch: Epoch) -> d
         for name in _COUNTERS:
             value = getattr(found, name)
             if isinstance(value, Missing):
-                missing[f"{side}_{name}"] = reason_word(value)
+                missing[f"{side}_{name}"] = value.value
             else:
                 counters[f"{side}_{name}"] = str(value)
     device = {
@@ -44,7 +38,7 @@ def sample_line(switch: str, number: int, sample: PortSample, epoch: Epoch) -> d
         "last_change_ticks": sample.last_change_ticks,
         "high_speed_mbit_per_s": sample.high_speed_mbit_per_s,
     }
-    missing |= {name: reason_word(value) for name, value in device.items() if isinstance(value, Missing)}
+    missing |= {name: value.value for name, value in device.items() if isinstance(value, Missing)}
     return {
         **_head(switch, number, sample.port),
         "reason": None,
@@ -71,7 +65,7 @@ def fault_line(switch: str, number: int, fault: PortFault) -> dict[str, Any]:
     """Return the line of a port that was asked for in poll ``number`` and not read."""
     return {
         **_head(switch, number, fault.port),
-        "reason": reason_word(fault.reason),
+        "reason": fault.reason.value,
         "text": fault.text,
         "first_sent_ns": str(fault.first_sent_ns),
         "gave_up_ns": str(fault.gave_up_ns),

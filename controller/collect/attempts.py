@@ -32,7 +32,8 @@ class Reason(enum.Enum):
     UNREACHABLE = "unreachable"  # nothing answered: no route, or silence until the deadline
     CONNECTION_REFUSED = "connection-refused"  # the machine is there, nothing listens
     TIMEOUT = "timeout"  # it was there, but the answer did not come in time
-    DENIED = "denied"  # it answered, and refused us: authentication or permission
+    AUTH = "auth"  # a switch answered, and refused the user, a pass phrase or a view; older journals: denied
+    DENIED = "denied"  # an agent answered, and refused us: authentication or permission
     CERTIFICATE_EXPIRED = "certificate-expired"
     CERTIFICATE_REJECTED = "certificate-rejected"  # one end does not trust or recognise the other's
     NOT_ENROLLED = "not-enrolled"  # no enrolment of this agent's key is journaled

@@ -40,7 +40,7 @@ DISCOVERY_SHARE = 10
 
 _REASONS = {
     Missing.TIMEOUT: Reason.TIMEOUT,
-    Missing.DENIED: Reason.DENIED,
+    Missing.DENIED: Reason.AUTH,
     Missing.MALFORMED: Reason.MALFORMED,
     Missing.TRUNCATED: Reason.MALFORMED,
     Missing.ABSENT: Reason.MISSING_PORTS,

@@ -219,3 +219,11 @@ def test_every_exception_is_recorded_without_a_value() -> None:
     )
     poll = Poll("s", 0, 1, Agent(), (), (exchange,))
     assert decode(encode(poll)) == poll
+
+
+def test_a_record_that_says_denied_is_read_as_auth() -> None:
+    """The word of journals before it was one word everywhere."""
+    fault = PortFault("eth1", Missing.DENIED, "refused", 1, 2)
+    written = encode(Poll("sw1", 1, 2, Agent(), (fault,)))
+    assert b'"reason":"auth"' in written
+    assert decode(written.replace(b'"reason":"auth"', b'"reason":"denied"')).ports == (fault,)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.reading import Framing, Missing
 from switch.continuity import EpochReason
 from switch.epochs import judge
-from switch.line import fault_line, reason_word, sample_line
+from switch.line import fault_line, sample_line
 from switch.ports import PortCounters, PortFault, PortIdentity, PortSample
 from switch.watch import EpochWatch
 
@@ -96,6 +97,11 @@ def test_a_port_that_was_not_read_has_a_reason_and_no_counters() -> None:
     assert (line["reason"], line["text"], line["counters"], line["epoch"]) == ("timeout", "no answer", {}, None)
 
 
-def test_every_reason_has_the_word_scripts_know() -> None:
-    words = {reason_word(reason) for reason in Missing}
-    assert words == {"absent", "unsupported", "malformed", "truncated", "timeout", "auth"}
+@pytest.mark.parametrize("reason", Missing)
+def test_every_reason_has_the_word_scripts_know(reason: Missing) -> None:
+    assert fault_line("sw1", 1, PortFault("e", reason, "", 1, 2))["reason"] in REASONS
+    line = sample_line("sw1", 1, sample(0, reason), EpochWatch().take(sample(0, reason)))
+    assert line["missing"]["in_octets"] in REASONS
+
+
+REASONS = {"absent", "unsupported", "malformed", "truncated", "timeout", "auth"}

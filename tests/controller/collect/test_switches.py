@@ -162,7 +162,7 @@ def test_a_discovery_that_takes_long_is_made_rarer(surroundings: Surroundings, m
     assert switches.DISCOVERY_INTERVAL_NS == 10 * 10**9
 
 
-@pytest.mark.parametrize(("missing", "reason"), [(Missing.TIMEOUT, Reason.TIMEOUT), (Missing.DENIED, Reason.DENIED)])
+@pytest.mark.parametrize(("missing", "reason"), [(Missing.TIMEOUT, Reason.TIMEOUT), (Missing.DENIED, Reason.AUTH)])
 def test_a_switch_that_gives_nothing_is_a_failed_look(
     surroundings: Surroundings, missing: Missing, reason: Reason
 ) -> None:
