@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import lzma
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from controller.bundle_sections import CHUNK_BYTES, MAX_CHUNK_BYTES, read_line, read_section, write_section
 from controller.evidence.refusal import VerificationError
@@ -26,6 +26,7 @@ MOST_EXPANSION = 1024
 """Far above what measurements reach; a bundle can fill so many times its own size of its reader's disk."""
 
 _DICTIONARY_BYTES = 8 * 2**20
+_PIECE_BYTES = 2**20
 _MAX_UNPACKER_BYTES = 2 * _DICTIONARY_BYTES
 # Fast, but with a memory as long as a round of questions to a large site.
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": _DICTIONARY_BYTES}]
@@ -72,7 +73,7 @@ def read_entries(file: BinaryIO) -> Iterator[tuple[bytes, bytes | None]]:
     """
     while line := read_line(file):
         if line.startswith("chunk "):
-            yield from _read_plain(io.BytesIO(_unpacked(read_section(file, "chunk", line))))
+            yield from _read_plain(io.BufferedReader(_Unpacked(read_section(file, "chunk", line))))
         else:
             yield _read_entry(file, line)
 
@@ -91,13 +92,27 @@ def _read_entry(file: BinaryIO, line: str) -> tuple[bytes, bytes | None]:
     return leaf, read_section(file, "body", line)
 
 
-def _unpacked(packed: bytes) -> bytes:
-    most = min(MAX_CHUNK_BYTES, MOST_EXPANSION * len(packed))
-    unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MAX_UNPACKER_BYTES)
-    try:
-        raw = unpacker.decompress(packed, most + 1)
-    except lzma.LZMAError as error:
-        raise VerificationError("a chunk of the bundle cannot be unpacked") from error
-    if len(raw) > most or not unpacker.eof or unpacker.unused_data:
-        raise VerificationError(f"a chunk of the bundle is not one stream of at most {most} bytes")
-    return raw
+class _Unpacked(io.RawIOBase):
+    """What comes out of a chunk, unpacked as it is read."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed, self._left = packed, min(MAX_CHUNK_BYTES, MOST_EXPANSION * len(packed))
+        self._unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MAX_UNPACKER_BYTES)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        if self._unpacker.eof:
+            return 0
+        try:
+            data = self._unpacker.decompress(self._packed, min(len(view), _PIECE_BYTES))
+        except lzma.LZMAError as error:
+            raise VerificationError("a chunk of the bundle cannot be unpacked") from error
+        self._packed = b""
+        self._left -= len(data)
+        if self._left < 0 or not (data or self._unpacker.eof) or self._unpacker.unused_data:
+            raise VerificationError("a chunk of the bundle is cut short, is followed by something, or holds too much")
+        view[: len(data)] = data
+        return len(data)

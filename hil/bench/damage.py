@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ def sample(folder: Path, rng: Random, each: int) -> Iterator[Flip]:
 
 def judge(folder: Path, flips: Iterable[Flip]) -> Iterator[tuple[Flip, Outcome]]:
     """Yield what became of each of ``flips``, one at a time in a fresh copy."""
-    whole, copy = folder / "whole", folder / "copy"
+    whole, copy = folder / "whole", folder / f"copy-{os.getpid()}"
     before = _contents(_fresh(whole, copy))
     for flip in flips:
         path = _fresh(whole, copy)

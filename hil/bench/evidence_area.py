@@ -1,34 +1,46 @@
-"""Figures of evidence: frames verified, proofs of a log of ten million leaves, bundles of a link-day."""
+"""Figures of evidence: frames verified, proofs of ten million leaves, junk, mutations, bundles of a link-day."""
 
 from __future__ import annotations
 
 import hashlib
-import io
+import json
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from controller.bundle_steps import StepError, verify
-from controller.evidence.note import KeyKind, NoteKey
+from controller.bundle import Extent, read_head
+from controller.bundle_entries import read_entries
+from controller.bundle_make import issue, write
+from controller.bundle_steps import verify
+from controller.crosscheck.model import Period
+from controller.errors import InternalError
 from controller.evidence.policy import Policy
 from controller.evidence.tree import check_consistency, check_inclusion, node_hash
-from controller.journal import Journal
+from controller.journal import Journal, Kind, NewEntry
+from controller.journal_fsck import fsck
 from controller.journal_survey import summary
+from controller.judgement import json_text, judge_period
+from controller.logkeys import make_site_keys
 from controller.treeproof import prove_consistency, prove_inclusion
 from hil import phases, rigfile
 from hil.bench.figure import Figure, Goal
+from hil.bench.mutations import MUTATIONS, PATHS, matrix
 from hil.operation import Operation
 from hil.phases import Generator
 from hil.rig import Rig
 from protos.signing import SigningDomain, load_public_key, sign
 from protos.signing import verify as verify_signature
+from protos.v1 import frame_pb2
+from protos.wire import FRAME_VERSION
 
 LEAVES = 10_000_000
-JUNK_BYTES = 10_000_000
-_FRAME_BYTES = 1000
+_FRAME_BYTES = 640
+_FRAMES = 3000
 _GROWTH_S = 40
 _DAY_NS = 86_400 * 10**9
 _RIG_FOLDER = Path("build/bench/evidence")
@@ -40,6 +52,7 @@ def figures() -> Iterator[Figure]:
     yield from _frames()
     yield from _proofs()
     yield from _junk()
+    yield from _mutations()
     yield from _growth()
 
 
@@ -54,10 +67,40 @@ def _per_second(work: Callable[[], object], rounds: int) -> float:
 def _frames() -> Iterator[Figure]:
     private = Ed25519PrivateKey.from_private_bytes(b"\x07" * 32)
     public = load_public_key(private.public_key().public_bytes_raw())
-    body = bytes(_FRAME_BYTES)
+    body = bytes(1000)
     signature = sign(private, SigningDomain.FRAME, body)
     rate = _per_second(lambda: verify_signature(public, SigningDomain.FRAME, body, signature), _ROUNDS)
-    yield Figure("evidence.frames_verified_per_core", round(rate), "1/s", 2000, Goal.AT_LEAST, "signature of 1 kB")
+    yield Figure("evidence.signatures_verified_per_core", round(rate), "1/s", 2000, Goal.AT_LEAST, "of 1 kB each")
+    with tempfile.TemporaryDirectory(prefix="weighbridge-frames-") as folder:
+        rate = _chained(Path(folder), private)
+    note = f"as fsck and `verify` do: {_FRAMES} frames of {_FRAME_BYTES} B, each its digests, tree, signature and chain"
+    yield Figure("evidence.frames_verified_per_core", round(rate), "1/s", 500, Goal.AT_LEAST, note)
+
+
+def _chained(folder: Path, private: Ed25519PrivateKey) -> float:
+    """Return how many frames of a journal are checked in a second of one processor."""
+    enrolment = {"agent": "dpu0", "public_key": private.public_key().public_bytes_raw().hex(), "bundle_sha256": ""}
+    entries = [NewEntry(Kind.ENROLMENT, "dpu0", 1, json.dumps(enrolment).encode())]
+    previous = b""
+    for number in range(1, _FRAMES + 1):
+        frame = frame_pb2.Frame(version=FRAME_VERSION, agent="dpu0", sequence=number, previous_sha256=previous)
+        body = frame.SerializeToString()
+        # A field that nobody knows is passed over: as long as a frame that measures something.
+        body += b"\xfa\x7f" + _varint(_FRAME_BYTES) + bytes(_FRAME_BYTES)
+        previous = hashlib.sha256(body).digest()
+        signed = frame_pb2.SignedFrame(body=body, signature=sign(private, SigningDomain.FRAME, body))
+        entries.append(NewEntry(Kind.FRAME, "dpu0", number, signed.SerializeToString(), {}, number))
+    with Journal.create(folder / "journal.db", *entries) as journal:
+        begin = time.process_time()
+        found = fsck(journal)
+        spent = time.process_time() - begin
+    if found.faults or found.frames != _FRAMES:
+        raise InternalError(f"frames that were made to be right are not: {found.faults[:1]}")
+    return _FRAMES / spent
+
+
+def _varint(number: int) -> bytes:
+    return bytes((number & 0x7F | 0x80, number >> 7))
 
 
 def _proofs() -> Iterator[Figure]:
@@ -87,6 +130,26 @@ def _proofs() -> Iterator[Figure]:
     yield Figure("evidence.consistency_proof.verify", round(consistency, 1), "us", 1000, note="ten million leaves")
 
 
+def _junk() -> Iterator[Figure]:
+    command = [sys.executable, "-m", "hil.bench.junk"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    slowest, memory = (float(each) for each in done.stdout.split())
+    note = "10 MB in the place of each thing that is read, bombs behind a good head"
+    yield Figure("evidence.junk_refused.most", round(slowest * 1000, 1), "ms", 1000, note=note)
+    yield Figure("evidence.junk_refused.memory", round(memory / 1e6), "MB", 200, note="Python and all imports included")
+
+
+def _mutations() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="weighbridge-mutations-") as folder:
+        cells = list(matrix(Path(folder)))
+    for cell in cells:
+        _say(str(cell))
+    held = sum(cell.holds for cell in cells)
+    steps = {cell.mutation.step for cell in cells if cell.holds}
+    note = f"{len(MUTATIONS)} mutations of {len(steps)} steps on {len(PATHS)} paths, refused at their own step; printed"
+    yield Figure("evidence.mutations.held", held, "1", len(cells), Goal.EXACTLY, note)
+
+
 def _growth() -> Iterator[Figure]:
     """What a day of a link adds to the journal, by kind, from a stretch of steady traffic on a real rig."""
     with Rig.up(rigfile.load(rigfile.find("pair")), _RIG_FOLDER / "rig", name="benchgrow", progress=_say) as rig:
@@ -113,12 +176,38 @@ def _growth() -> Iterator[Figure]:
             yield Figure(f"evidence.journal_growth.{kind}", round(bytes_more / days / 1e6, 1), "MB/link-day", note=note)
     rows = entries * entries_bytes / days / 1e6
     yield Figure("evidence.journal_growth.rows", round(rows, 1), "MB/link-day", note=f"{entries_bytes} B beside a body")
-    sizes = [sum(each[key] for each in after.values()) - sum(each[key] for each in before.values()) for key in (0, 1)]
-    leaf = 260
-    full = (sizes[1] + sizes[0] * leaf) / days / 1e6
-    yield Figure(
-        "evidence.bundle_full.growth", round(full, 1), "MB/link-day", note=f"bodies, and leaves of some {leaf} B"
-    )
+    yield from _bundles(operation.journal, Period(begin_ns, end_ns), links)
+
+
+def _bundles(journal_file: Path, period: Period, links: int) -> Iterator[Figure]:
+    """What a report on the stretch weighs; the full one is checked as a stranger would."""
+    with Journal.open(journal_file) as journal:
+        size, parts = len(journal), judge_period(journal, period)
+        keys = make_site_keys(journal_file, parts[0].site.name)
+        first, last = journal.rows("SELECT min(recorded_ns), max(recorded_ns) FROM entry WHERE kind = 'poll'")[0]
+        leaf = issue(journal, keys, parts, size=size, period=period, now_ns=period.to_ns)
+        result = json_text(parts).encode()
+        paths = {extent: journal_file.with_name(f"{extent.value}.bundle") for extent in Extent}
+        for extent, path in paths.items():
+            write(journal, keys, path, leaf=leaf, size=size, result=result, extent=extent)
+    summary_bytes, full_bytes = (paths[extent].stat().st_size for extent in (Extent.SUMMARY, Extent.FULL))
+    with paths[Extent.FULL].open("rb") as file:
+        read_head(file)
+        raw = sum(len(leaf) + len(body or b"") for leaf, body in read_entries(file))
+    policy = Policy(keys.log.public, (keys.report_public,), 1, (), 0, None)
+    with paths[Extent.FULL].open("rb") as file:
+        begin = time.process_time()
+        verify(file, policy, lambda *_: None)
+        spent = time.process_time() - begin
+    # The bundle has the whole journal, and so the size of a day is that of as many such journals as fill one.
+    days = (last - first) / _DAY_NS * links
+    packed = full_bytes - summary_bytes
+    note = f"leaves and bodies, {raw} B, in {packed} B; unpacked {raw / days / 1e6:.0f} MB/link-day"
+    yield Figure("evidence.bundle_full.size", round(packed / days / 1e6, 1), "MB/link-day", 200, note=note)
+    yield Figure("evidence.bundle_full.share", round(packed / raw, 3), "1", 0.15, note="of what is in it")
+    yield Figure("evidence.bundle_full.verify", round(spent / days), "s/link-day", 3600, note="all steps, one core")
+    note = f"a report on {links} links; with their number it grows, with its period not"
+    yield Figure("evidence.bundle_summary.size", round(summary_bytes / links / 1000, 1), "kB/link", 100, note=note)
 
 
 def _traffic(rig: Rig) -> list[Generator]:
@@ -150,17 +239,3 @@ def _entry_bytes(journal_file: Path) -> int:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _junk() -> Iterator[Figure]:
-    public = Ed25519PrivateKey.from_private_bytes(b"\x07" * 32).public_key().public_bytes_raw()
-    policy = Policy(NoteKey("log", KeyKind.LOG, public), (public,), 1, (), 0, None)
-    slowest = 0.0
-    for start in (b"", b"weighbridge bundle v1 full\n", b"weighbridge bundle v1 full\nenvelope 2000000\n"):
-        raw = start + b'{"a":[' + b"[" * JUNK_BYTES
-        begin = time.process_time()
-        try:
-            verify(io.BytesIO(raw), policy, lambda _step, _text: None)
-        except StepError:
-            slowest = max(slowest, time.process_time() - begin)
-    yield Figure("evidence.junk_refused.most", round(slowest * 1000, 1), "ms", 1000, note="10 MB in a bundle's place")

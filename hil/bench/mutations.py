@@ -1,0 +1,330 @@
+"""The mutation matrix: everything that verification checks, broken one at a time, on every path that checks it.
+
+Everything else of a broken bundle is right, signed by the right keys where that is needed: the owner of a log can sign
+whatever he likes, and only what he cannot change protects a reader. A mutation must fail at its own step, with that
+step's error; one that fails earlier shows nothing about its step, and one that passes is a hole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from controller.bundle import Extent, Head
+from controller.bundle_steps import Step, StepError, verify_bytes
+from controller.evidence import checkpoint as checkpoints
+from controller.evidence import note as notes
+from controller.evidence.checkpoint import Checkpoint, cosign
+from controller.evidence.envelope import open_envelope, seal
+from controller.evidence.note import KeyKind, Note, NoteKey, Signature
+from controller.evidence.policy import Policy
+from controller.journal import Kind, NewEntry
+from controller.journal_leaf import PREFIX
+from hil.bench.forge import (
+    AGENT,
+    NOW_S,
+    STRANGER,
+    WITNESS,
+    WITNESS_KEY,
+    Forge,
+    Parts,
+    bodies,
+    fields,
+    frames,
+    without_frame,
+)
+
+PATHS = tuple((extent, version) for extent in Extent for version in (1, 2))
+"""What a bundle carries, and in which version of the format."""
+
+FULL_ONLY = frozenset({Step.ENTRIES, Step.FRAMES, Step.RECOMPUTED})
+
+
+Change = Callable[[Forge, Parts], "Parts | Callable[[bytes], bytes]"]
+"""Takes a good full bundle; returns what becomes of it, or what becomes of the bytes of one on any path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One check and how it is broken. ``step`` is where that must be found."""
+
+    step: Step
+    name: str
+    change: Change
+
+
+def _predicate(**changes: Any) -> Change:
+    return lambda forge, _: forge.make(restate=lambda told: replace(told, predicate={**told.predicate, **changes}))
+
+
+def _subjects(**changes: bytes) -> Change:
+    return lambda forge, _: forge.make(restate=lambda told: replace(told, subjects={**told.subjects, **changes}))
+
+
+def _payload(change: Callable[[bytes], bytes]) -> Change:
+    return lambda forge, _: forge.make(payload=change)
+
+
+def _raw(change: Callable[[bytes], bytes]) -> Change:
+    return lambda _forge, _parts: change
+
+
+def _head_of(**changes: Callable[[Head], Any]) -> Change:
+    return lambda _, parts: parts.with_head(**{name: change(parts.head) for name, change in changes.items()})
+
+
+def _policy_of(**changes: Any) -> Change:
+    return lambda _, parts: parts.with_policy(**changes)
+
+
+def _note(change: Callable[[Forge, Note], Note]) -> Change:
+    return lambda forge, parts: parts.with_head(checkpoint=change(forge, notes.decode(parts.head.checkpoint)).encode())
+
+
+def _resigned(**changes: Any) -> Change:
+    """The log signs another checkpoint under its own key."""
+
+    def change(forge: Forge, note: Note) -> Note:
+        found = replace(checkpoints.decode(note.text), **changes)
+        name = note.signatures[0].name
+        public = NoteKey(name, KeyKind.LOG, forge.log_key().public_key().public_bytes_raw())
+        own = Signature(name, public.key_id, forge.log_key().sign(found.encode().encode()))
+        return Note(found.encode(), (own, *note.signatures[1:]))
+
+    return _note(change)
+
+
+def _log_again(_: Forge, parts: Parts) -> Parts:
+    """The envelope of another report, as good as this one, with the proofs of this one."""
+    payload = open_envelope(parts.head.envelope, parts.policy.report_keys, 1)
+    return parts.with_policy(
+        report_keys=(*parts.policy.report_keys, STRANGER.public_key().public_bytes_raw())
+    ).with_head(envelope=seal(payload, [STRANGER]))
+
+
+def _entries(change: Callable[[list[tuple[bytes, bytes | None]]], list[tuple[bytes, bytes | None]]]) -> Change:
+    return lambda _, parts: replace(parts, entries=tuple(change(list(parts.entries))))
+
+
+def _journal(change: Callable[[list[NewEntry]], list[NewEntry]]) -> Change:
+    """The log itself holds something else than it may: its owner wrote it down, signed it, and reports as if not."""
+    return lambda forge, _: forge.make(entries=tuple(change(list(forge.entries))))
+
+
+def _result(**changes: Any) -> Change:
+    return lambda forge, _: forge.make(retell=lambda text: json.dumps({**json.loads(text), **changes}, indent=2) + "\n")
+
+
+def _by_another_program(**changes: Any) -> Change:
+    return lambda forge, _: forge.make(
+        retell=lambda text: json.dumps({**json.loads(text), **changes}),
+        restate=lambda told: replace(told, predicate={**told.predicate, "program_sha256": "0" * 64}),
+    )
+
+
+def _flipped(raw: bytes, at: int = -10) -> bytes:
+    changed = bytearray(raw)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+def _twice(raw: bytes) -> bytes:
+    return raw.replace(b'{"_type"', b'{"predicateType": "urn:weighbridge:verdict:v1", "_type"', 1)
+
+
+def _other_link(text: str) -> Any:
+    return [{**link, "hidden_bytes_bound": "0"} for link in json.loads(text)["links"]]
+
+
+def _spoilt_proof(raw: bytes) -> bytes:
+    before, mark, proof = raw.partition(b"\ninclusion ")
+    return before + mark + proof.replace(b"=\n", b"?\n", 1)
+
+
+def _later(signature: Signature) -> Signature:
+    return replace(signature, signature=(NOW_S + 1).to_bytes(8, "big") + signature.signature[8:])
+
+
+def _cosignature_of_another(_: Forge, parts: Parts) -> Parts:
+    note = notes.decode(parts.head.checkpoint)
+    found = checkpoints.decode(note.text)
+    before = Checkpoint(found.origin, found.size - 1, hashlib.sha256(b"before").digest())
+    line = cosign(Note(before.encode(), note.signatures), WITNESS.name, WITNESS_KEY, NOW_S - 60)
+    return parts.with_head(checkpoint=replace(note, signatures=(note.signatures[0], line)).encode())
+
+
+def _renumbered(leaf: bytes, number: int) -> bytes:
+    values = json.loads(leaf[len(PREFIX) :])
+    return PREFIX + json.dumps([number, *values[1:]], separators=(",", ":")).encode()
+
+
+def _retimed(leaf: bytes) -> bytes:
+    values = json.loads(leaf[len(PREFIX) :])
+    return PREFIX + json.dumps([*values[:4], values[4] - 1, *values[5:]], separators=(",", ":")).encode()
+
+
+def _bomb() -> bytes:
+    packed = lzma.compress(b"leaf 1\nx\nbody 60000000\n" + bytes(60_000_000) + b"\n")
+    return b"chunk %d\n%s\n" % (len(packed), packed)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    Mutation(Step.BUNDLE, "another version", _raw(lambda raw: raw.replace(b" v", b" v9", 1))),
+    Mutation(Step.BUNDLE, "sections in another order", _raw(lambda raw: raw.replace(b"envelope ", b"result ", 1))),
+    Mutation(Step.BUNDLE, "a length beyond the most", _raw(lambda raw: raw.replace(b"envelope ", b"envelope 9999", 1))),
+    Mutation(
+        Step.BUNDLE, "a length in another spelling", _raw(lambda raw: raw.replace(b"envelope ", b"envelope 0", 1))
+    ),
+    Mutation(Step.BUNDLE, "cut short", _raw(lambda raw: raw[:2000])),
+    Mutation(Step.BUNDLE, "a proof that is not base64", _raw(_spoilt_proof)),
+    Mutation(Step.SIGNATURES, "signed by the log's key", lambda f, p: p.with_head(envelope=seal(b"{}", [f.log_key()]))),
+    Mutation(Step.SIGNATURES, "one bit of the envelope", _head_of(envelope=lambda h: _flipped(h.envelope, 60))),
+    Mutation(Step.SIGNATURES, "one key listed for two", _policy_of(threshold=2)),
+    Mutation(Step.SIGNATURES, "a key twice in JSON", _head_of(envelope=lambda h: b'{"payload":"",' + h.envelope[1:])),
+    Mutation(Step.SIGNATURES, "another reader's trust", _policy_of(report_keys=(WITNESS.public_key,))),
+    Mutation(Step.STATEMENT, "no statement", _payload(lambda _: b"{}")),
+    Mutation(Step.STATEMENT, "a key twice", _payload(_twice)),
+    Mutation(Step.STATEMENT, "NaN", _payload(lambda raw: raw[:-1] + b', "x": NaN}')),
+    Mutation(Step.STATEMENT, "a fraction", _payload(lambda raw: raw[:-1] + b', "x": 1.5}')),
+    Mutation(Step.STATEMENT, "a subject twice", _payload(lambda raw: raw.replace(b'"result.json"', b'"journal"'))),
+    Mutation(Step.STATEMENT, "another predicate", _payload(lambda raw: raw.replace(b"verdict:v1", b"verdict:v2"))),
+    Mutation(Step.STATEMENT, "no evidence named", _payload(lambda raw: raw.replace(b'"journal"', b'"journey"'))),
+    Mutation(Step.STATEMENT, "a site that moves the cursor", _predicate(site="demo\n 9. entries: all here")),
+    Mutation(Step.STATEMENT, "a verdict that is none", _predicate(verdict="perfect")),
+    Mutation(Step.STATEMENT, "no entries", _predicate(entries="0")),
+    Mutation(Step.STATEMENT, "a number in another spelling", _predicate(entries="+38")),
+    Mutation(Step.STATEMENT, "an empty period", _predicate(period={"from_ns": "2", "to_ns": "2"})),
+    Mutation(Step.RESULT, "one bit of the result", _head_of(result=lambda h: _flipped(h.result))),
+    Mutation(Step.RESULT, "another verdict than signed", _predicate(verdict="compliant")),
+    Mutation(
+        Step.RESULT,
+        "two verdicts",
+        lambda f, _: f.make(retell=lambda text: text.replace("{", '{"verdict": "compliant",', 1)),
+    ),
+    Mutation(Step.RESULT, "NaN", _result(coverage=float("nan"))),
+    Mutation(Step.CHECKPOINT, "one bit", _head_of(checkpoint=lambda h: _flipped(h.checkpoint, 20))),
+    Mutation(Step.CHECKPOINT, "another log under the same key", _resigned(origin="weighbridge/other")),
+    Mutation(Step.CHECKPOINT, "a root that is none", _resigned(root=bytes(31))),
+    Mutation(Step.CHECKPOINT, "no signature of the log", _note(lambda _, n: replace(n, signatures=n.signatures[1:]))),
+    Mutation(
+        Step.CHECKPOINT,
+        "another log's key",
+        _policy_of(log=NoteKey("weighbridge/demo", KeyKind.LOG, STRANGER.public_key().public_bytes_raw())),
+    ),
+    Mutation(Step.WITNESSES, "no cosignature", _note(lambda _, n: replace(n, signatures=n.signatures[:1]))),
+    Mutation(
+        Step.WITNESSES,
+        "another time than was signed",
+        _note(lambda _, n: replace(n, signatures=(n.signatures[0], _later(n.signatures[1])))),
+    ),
+    Mutation(
+        Step.WITNESSES,
+        "a stranger under the witness's name",
+        _note(lambda _, n: replace(n, signatures=(n.signatures[0], cosign(n, WITNESS.name, STRANGER, NOW_S)))),
+    ),
+    Mutation(
+        Step.WITNESSES,
+        "one witness for a quorum of two",
+        _policy_of(quorum=2, witnesses=(WITNESS, NoteKey("other", KeyKind.WITNESS, bytes(range(32))))),
+    ),
+    Mutation(Step.WITNESSES, "cosigned before another checkpoint", _cosignature_of_another),
+    Mutation(Step.REPORT_IN_LOG, "another report's envelope", _log_again),
+    Mutation(Step.REPORT_IN_LOG, "another entry's leaf", _head_of(report=lambda h: _renumbered(h.report, 0))),
+    Mutation(Step.REPORT_IN_LOG, "another place", _head_of(report=lambda h: _renumbered(h.report, 38))),
+    Mutation(Step.REPORT_IN_LOG, "another time than was logged", _head_of(report=lambda h: _retimed(h.report))),
+    Mutation(Step.REPORT_IN_LOG, "another site's leaf", lambda f, _: f.make(source="dame")),
+    Mutation(Step.REPORT_IN_LOG, "a hash changed", _head_of(inclusion=lambda h: (bytes(32), *h.inclusion[1:]))),
+    Mutation(Step.REPORT_IN_LOG, "a hash too many", _head_of(inclusion=lambda h: (*h.inclusion, bytes(32)))),
+    Mutation(Step.REPORT_IN_LOG, "a hash too few", _head_of(inclusion=lambda h: h.inclusion[:-1])),
+    Mutation(Step.EVIDENCE_IN_LOG, "another tree's root", _subjects(journal=bytes(32))),
+    Mutation(Step.EVIDENCE_IN_LOG, "an entry fewer than its root has", _predicate(entries="36")),
+    Mutation(Step.EVIDENCE_IN_LOG, "a hash changed", _head_of(evidence=lambda h: (*h.evidence[:-1], bytes(32)))),
+    Mutation(Step.EVIDENCE_IN_LOG, "a hash too many", _head_of(evidence=lambda h: (*h.evidence, bytes(32)))),
+    Mutation(Step.EVIDENCE_IN_LOG, "a hash too few", _head_of(evidence=lambda h: h.evidence[:-1])),
+    Mutation(Step.ENTRIES, "the last entry left out", _entries(lambda entries: entries[:-1])),
+    Mutation(Step.ENTRIES, "the first entry left out", _entries(lambda entries: entries[1:])),
+    Mutation(Step.ENTRIES, "none at all", _entries(lambda _: [])),
+    Mutation(Step.ENTRIES, "two in another order", _entries(lambda entries: [entries[1], entries[0], *entries[2:]])),
+    Mutation(Step.ENTRIES, "one twice", _entries(lambda entries: [*entries, entries[-1]])),
+    Mutation(Step.ENTRIES, "another body", _entries(lambda e: [(e[0][0], (e[0][1] or b"") + b" "), *e[1:]])),
+    Mutation(Step.ENTRIES, "another leaf", _entries(lambda e: [(e[0][0].replace(b"demo", b"dame"), e[0][1]), *e[1:]])),
+    Mutation(Step.ENTRIES, "a body that is needed, missing", _entries(lambda e: [*e[:-1], (e[-1][0], None)])),
+    Mutation(Step.ENTRIES, "a decision's body missing", _entries(lambda e: [(e[0][0], None), *e[1:]])),
+    Mutation(Step.ENTRIES, "more behind the end", _raw(lambda raw: raw + b"x")),
+    Mutation(Step.ENTRIES, "a bomb", _raw(lambda raw: raw + _bomb())),
+    Mutation(Step.FRAMES, "another agent's key", _policy_of(agents={AGENT: (WITNESS.public_key,)})),
+    Mutation(Step.FRAMES, "an agent that the policy does not know", _policy_of(agents={})),
+    Mutation(Step.FRAMES, "an enrolment that cannot be read", _journal(bodies(Kind.ENROLMENT, lambda _: b"{"))),
+    Mutation(Step.FRAMES, "a frame of another key", _journal(frames(18, fields(), STRANGER))),
+    Mutation(Step.FRAMES, "a frame of another agent", _journal(frames(18, fields(agent="node2-dpu0")))),
+    Mutation(Step.FRAMES, "a frame of another number", _journal(frames(18, fields(sequence=17)))),
+    Mutation(Step.FRAMES, "a broken chain", _journal(frames(18, fields(previous_sha256=bytes(32))))),
+    Mutation(Step.FRAMES, "a frame that nobody said was lost", _journal(without_frame(9))),
+    Mutation(Step.FRAMES, "no frame at all", _journal(bodies(Kind.FRAME, lambda _: b"?"))),
+    Mutation(Step.RECOMPUTED, "a word changed", _result(site_words="all is well")),
+    Mutation(
+        Step.RECOMPUTED,
+        "a bound that flatters",
+        lambda f, _: f.make(
+            retell=lambda text: json.dumps({**json.loads(text), "links": _other_link(text)}, indent=2) + "\n"
+        ),
+    ),
+    Mutation(Step.RECOMPUTED, "findings left out, by another program", _by_another_program(findings=None)),
+    Mutation(Step.RECOMPUTED, "no links, by another program", _by_another_program(links=[])),
+    Mutation(Step.RECOMPUTED, "a site file that cannot be read", _journal(bodies(Kind.SITE, lambda _: b"?"))),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one mutation gave on one path; ``error`` is None if it verified."""
+
+    path: tuple[Extent, int]
+    mutation: Mutation
+    failed_at: Step | None
+    error: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether it failed at its own step."""
+        return self.failed_at is self.mutation.step
+
+    def __str__(self) -> str:
+        extent, version = self.path
+        return f"{extent.value:8} v{version}  {self.mutation.name:38} -> {self.error}"
+
+
+def matrix(folder: Path) -> Iterator[Cell]:
+    """Yield what each mutation gives on each path; first shows that what is mutated verifies there."""
+    forge = Forge(folder)
+    good = forge.make()
+    for path in PATHS:
+        verify_bytes(_on(path, forge, good), good.policy, lambda *_: None)
+    for mutation in MUTATIONS:
+        changed = mutation.change(forge, good)
+        for path in PATHS:
+            if path[0] is Extent.SUMMARY and mutation.step in FULL_ONLY:
+                continue
+            if isinstance(changed, Parts):
+                yield _cell(path, mutation, _on(path, forge, changed), changed.policy)
+            else:
+                yield _cell(path, mutation, changed(_on(path, forge, good)), good.policy)
+
+
+def _on(path: tuple[Extent, int], forge: Forge, parts: Parts) -> bytes:
+    extent, version = path
+    there = parts.with_head(extent=extent, version=version)
+    return forge.raw(there if extent is Extent.FULL else replace(there, entries=()))
+
+
+def _cell(path: tuple[Extent, int], mutation: Mutation, raw: bytes, policy: Policy) -> Cell:
+    try:
+        verify_bytes(raw, policy, lambda *_: None)
+    except StepError as error:
+        return Cell(path, mutation, error.step, str(error))
+    return Cell(path, mutation, None, "verified")
