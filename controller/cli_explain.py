@@ -34,9 +34,13 @@ def explain(  # noqa: PLR0917  typer reads options from the signature
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="As for `crosscheck`.")] = None,
     start_ns: Annotated[int | None, typer.Option("--from-ns", metavar="NS", help="As for `crosscheck`.")] = None,
     end_ns: Annotated[int | None, typer.Option("--to-ns", metavar="NS", help="As for `crosscheck`.")] = None,
+    rules_file: Annotated[
+        Path | None,
+        typer.Option("--rules", metavar="RULES.yaml", help="For a finding of rules: those it was made by."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell one finding of a cross-check in full, so that it can be disputed.
+    """Tell one finding of a cross-check, or of rules and detectors, in full, so that it can be disputed.
 
     With --result nothing but that file is needed. From the journal, the period has to be the one in which the finding
     was made; then the entries it rests on are named by their leaves.
@@ -44,6 +48,11 @@ def explain(  # noqa: PLR0917  typer reads options from the signature
     from controller.explanation import Section, explained, find  # noqa: PLC0415  what a wrong option does not need
 
     asked = Asked(last, start, end, start_ns, end_ns)
+    if result is None and _is_of_rules(finding):
+        _of_rules(site_file, asked, finding, rules_file, as_json=as_json)
+        return
+    if rules_file is not None:
+        raise OperatorError("--rules is for findings of rules, whose ids begin with their kind. Leave it out.")
     entries: tuple[str, ...] = ()
     if result is not None:
         if asked != Asked():
@@ -91,6 +100,32 @@ def _judged(site_file: Path, asked: Asked, wanted: str) -> tuple[Any, Any, tuple
                 if finding_id(one) == found["id"]:
                     return found, part, tuple(str(each) for each in entries_of(journal, judged.site, one))
     return found, part, ()
+
+
+def _is_of_rules(wanted: str) -> bool:
+    from controller.rules.finding import Kind  # noqa: PLC0415  see above
+
+    return wanted.rpartition("-")[0] in {kind.value for kind in Kind}
+
+
+def _of_rules(site_file: Path, asked: Asked, wanted: str, rules_file: Path | None, *, as_json: bool) -> None:
+    from controller.cli_period import parse_period  # noqa: PLC0415  see above
+    from controller.journal import Journal  # noqa: PLC0415
+    from controller.rules_explain import explanation  # noqa: PLC0415
+    from controller.rulesfile import load_rules  # noqa: PLC0415
+    from controller.site import load  # noqa: PLC0415
+    from controller.timeline import Timeline  # noqa: PLC0415
+
+    rules = load_rules(rules_file)
+    with Journal.open(load(site_file, secrets=False).controller.journal, read_only=True) as journal:
+        now_ns = Timeline.view(journal).now_ns()
+        period = asked.exact or parse_period(last=asked.last, start=asked.start, end=asked.end, now_ns=now_ns)
+        found, sections = explanation(journal, rules, period, wanted)
+    if as_json:
+        body = {"finding": found, "sections": [{"heading": one.heading, "lines": list(one.lines)} for one in sections]}
+        typer.echo(json.dumps(body, indent=2))
+        return
+    typer.echo(_text(wanted, [(one.heading, one.lines) for one in sections]))
 
 
 def _text(title: str, sections: list[tuple[str, tuple[str, ...]]]) -> str:

@@ -72,7 +72,11 @@ def _say(found: dict[str, Any], *, as_json: bool) -> None:
     else:
         for line in lines(found):
             typer.echo(line)
-    said = [*found["together"], *(each for one in found["series"] for each in one["findings"])]
+    said = [
+        *found.get("findings", ()),
+        *found["together"],
+        *(each for one in found["series"] for each in one["findings"]),
+    ]
     alarms = any(each["alarm"] for each in said)
     raise typer.Exit(1 if alarms else 0)
 
@@ -84,19 +88,20 @@ def history(
     last: Annotated[str, typer.Option("--last", metavar="DURATION", help="How far to look back.")] = "6h",
     as_json: AsJson = False,
 ) -> None:
-    """Say what the traffic of each link in the journal resembles, and what rules and detectors find in it.
+    """Say what rules and detectors find in the journal, and what the traffic of each link in it resembles.
 
-    It is what the DPUs' uplinks counted. Proof that a limit was exceeded is `crosscheck`'s to give: this looks at bins
-    of 15 s. Exit code 0: nothing that is an alarm; 1: something is; 3: no
-    readings.
+    What is found is what `run` found, or would have found with these rules: the same code looks at the same entries. It
+    is what the DPUs' uplinks counted. Proof that a limit was exceeded is `crosscheck`'s to give.
+
+    Exit code 0: nothing that is an alarm; 1: something is; 3: no readings.
     """
     from controller.cli_period import parse_period  # noqa: PLC0415  see above
     from controller.journal import Journal  # noqa: PLC0415
     from controller.judgement import in_force  # noqa: PLC0415
     from controller.observations.gather import links  # noqa: PLC0415
-    from controller.replay.answer import answer  # noqa: PLC0415
+    from controller.replay.answer import answer, told_finding  # noqa: PLC0415
     from controller.replay.record import Record  # noqa: PLC0415
-    from controller.rules_history import flows  # noqa: PLC0415
+    from controller.rules_history import evaluated, flows  # noqa: PLC0415
     from controller.rulesfile import load_rules  # noqa: PLC0415
     from controller.site import load  # noqa: PLC0415
     from controller.timeline import Timeline  # noqa: PLC0415
@@ -105,11 +110,15 @@ def history(
     site = load(site_file, secrets=False)
     with Journal.open(site.controller.journal, read_only=True) as journal:
         period = parse_period(last=last, start=None, end=None, now_ns=Timeline.view(journal).now_ns())
-        found = flows(links(journal, in_force(journal), period), period)
-    if not found:
+        judged = in_force(journal)
+        found = flows(links(journal, judged, period), period)
+        told = evaluated(journal, judged, rules, period)
+    if not found and not told:
         typer.echo(f"no DPU's uplink has two readings of one epoch in the last {last}", err=True)
         raise typer.Exit(3)
-    _say(answer([Record(site.controller.journal, tuple(found), ())], rules.shape, rules.limits), as_json=as_json)
+    said = answer([Record(site.controller.journal, tuple(found), ())], rules.shape, ())
+    said["findings"] = [told_finding(each.finding, each.resolved_ns) for each in told]
+    _say(said, as_json=as_json)
 
 
 @app.command()

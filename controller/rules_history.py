@@ -1,14 +1,23 @@
-"""Journaled readings as byte series: what the DPUs' uplinks counted, for the detectors of recorded files."""
+"""The journal looked at again: what the streaming evaluation found, and what each link's traffic resembles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from controller.crosscheck.model import LinkEvidence, Period
+from controller.journal import Entry, Journal, Kind
+from controller.rules.evaluator import Evaluator
+from controller.rules.finding import Finding
+from controller.rules.rule import Rules
 from controller.rules.series import Flow, Series
+from controller.rules.shapestream import STEP_NS as MINUTE_NS
+from controller.rules.tally import Change
+from controller.rules_intake import KINDS, Intake, places_of
+from controller.site import Site
 from protos.reading import Direction, Observer, Reading
 from protos.units import NS_PER_S
 
@@ -45,3 +54,71 @@ def binned(name: str, readings: Sequence[Reading], period: Period, step_ns: int)
         inside = (edges[:-1] >= times[0]) & (edges[1:] <= times.max())
         rate[inside] = np.diff(position)[inside] * NS_PER_S / step_ns
     return Series(name, period.from_ns, step_ns, rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A finding of the streaming evaluation, and since when it is over; None while it goes on."""
+
+    finding: Finding
+    resolved_ns: int | None
+
+
+def evaluated(journal: Journal, site: Site, rules: Rules, period: Period) -> list[Told]:
+    """Return what ``weighbridge run`` found in a period, or would have found, in the order of time.
+
+    The rules get the past that their windows need before it; the detectors see the period alone, and as much before.
+
+    Raises:
+        EvidenceError: a journaled record cannot be read by this program, or is damaged.
+    """
+    evaluator = Evaluator(rules, places_of(site))
+    intake = Intake(site, evaluator)
+    changes: list[Change] = []
+    before_ns = period.from_ns - rules.longest_window_ns
+    # An opened load window may be older than all that is looked at.
+    for entry in journal.entries(kinds=[Kind.LOAD_WINDOW], to_ns=before_ns - 1):
+        intake.take(entry)
+    running = False
+    for entry in journal.entries(kinds=KINDS, from_ns=before_ns, to_ns=period.to_ns):
+        running = (running or entry.kind in (Kind.RUN_START, Kind.POLL, Kind.FRAME)) and entry.kind is not Kind.RUN_STOP
+        changes += intake.take(entry)
+    if running:
+        changes += evaluator.clock(period.to_ns)
+    return _paired(changes, period)
+
+
+def remembered(journal: Journal, site: Site, rules: Rules, period: Period) -> list[Told]:
+    """As :func:`evaluated`, the detectors alone, from one frame a minute: for two days in a few seconds."""
+    evaluator = Evaluator(rules, places_of(site))
+    intake = Intake(site, evaluator)
+    frame_ns = site.collection.frame_interval_ns
+    changes: list[Change] = []
+    for entry in minutes(journal, period.from_ns, period.to_ns, frame_ns):
+        changes += intake.take(entry, rules=False)
+    return _paired(changes, period)
+
+
+def minutes(journal: Journal, from_ns: int, to_ns: int, frame_interval_ns: int) -> Iterator[Entry]:
+    """Yield the entries at the beginning of each minute: a frame of each agent, and clock exchanges."""
+    width_ns = 2 * max(NS_PER_S, frame_interval_ns)
+    minute_ns = from_ns
+    while True:
+        # On to the next minute in which anything was recorded.
+        next_ns = journal.rows("SELECT min(recorded_ns) FROM entry WHERE recorded_ns >= ?", minute_ns)[0][0]
+        if next_ns is None or next_ns >= to_ns:
+            return
+        minute_ns = max(-(-minute_ns // MINUTE_NS), next_ns // MINUTE_NS) * MINUTE_NS
+        yield from journal.entries(kinds=[Kind.FRAME, Kind.CLOCK], from_ns=minute_ns, to_ns=minute_ns + width_ns)
+        minute_ns += MINUTE_NS
+
+
+def _paired(changes: Iterable[Change], period: Period) -> list[Told]:
+    """Return each finding of the period with its end."""
+    told: dict[str, Told] = {}
+    for change in changes:
+        told[change.finding.id] = Told(change.finding, change.resolved_ns)
+    return sorted(
+        (each for each in told.values() if period.from_ns <= each.finding.to_ns <= period.to_ns),
+        key=lambda each: each.finding.to_ns,
+    )

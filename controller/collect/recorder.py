@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -21,16 +21,20 @@ class Recorder:
         narrator: tells the operator.
         now_ns: the controller's timeline.
         rng: for phases and waits.
+        kept: is told of entries that are on the disk, in the order of the journal; it must not wait.
     """
 
     writer: GroupWriter
     narrator: Narrator
     now_ns: Callable[[], int]
     rng: Random
+    kept: Callable[[Sequence[NewEntry]], None] = lambda _entries: None
 
     async def keep(self, *entries: NewEntry) -> list[int | None]:
         """Put ``entries`` on the disk; as :meth:`GroupWriter.append`."""
-        return await self.writer.append(*entries)
+        leaves = await self.writer.append(*entries)
+        self.kept(entries)
+        return leaves
 
     async def failed(self, source: str, failure: LookFailed, *, first_sent_ns: int) -> None:
         """Put a failed look on the disk and tell the operator."""

@@ -28,6 +28,7 @@ from controller.collect.narrator import Narrator
 from controller.collect.recorder import Recorder
 from controller.collect.runlock import only_run
 from controller.collect.switches import ReaderFactory, SwitchCollector, snmp_readers
+from controller.collect.watch import Watching, watched
 from controller.collect.witnesses import WitnessAt, ask_all, witnesses_of
 from controller.collect.writer import GroupWriter
 from controller.errors import EvidenceError, OperatorError, WeighbridgeError
@@ -58,6 +59,7 @@ async def run(
     rng: Random | None = None,
     stream: TextIO | None = None,
     readers: ReaderFactory | None = None,
+    watching: Watching | None = None,
 ) -> None:
     """Collect from every device of ``site`` into the journal at ``journal_path`` until ``stop`` is set.
 
@@ -74,6 +76,7 @@ async def run(
         rng: for phases and waits; the system's own unless a test gives one.
         stream: where the progress lines go; stderr when absent.
         readers: makes the readers of switches; SNMP when absent.
+        watching: the rules, and who is told; the default rules, and nobody, when absent.
 
     Raises:
         OperatorError: a certificate, the journal or its lock cannot be used; nothing was changed. Or the disk failed.
@@ -92,7 +95,10 @@ async def run(
         try:
             async with AsyncExitStack() as stack:
                 writer = await stack.enter_async_context(GroupWriter(journal))
-                recorder = Recorder(writer, narrator, timeline.now_ns, rng or SystemRandom())
+                watch = await stack.enter_async_context(
+                    watched(site, watching or Watching(), journal, narrator, timeline, rng or SystemRandom())
+                )
+                recorder = Recorder(writer, narrator, timeline.now_ns, rng or SystemRandom(), watch.kept)
                 client = await stack.enter_async_context(scrape_client())
                 if readers is None:
                     readers = await stack.enter_async_context(snmp_readers(timeline.now_ns))
@@ -103,6 +109,7 @@ async def run(
                     *_switches(site, recorder, readers),
                     *_hosts(site, recorder, client),
                     *_leases(site, journal, recorder),
+                    *watch.works(),
                 ]
                 narrator.say(_what(site, journal_path))
                 if keys is None:
@@ -118,7 +125,9 @@ async def run(
         narrator.say("stopped; everything received is in the journal")
 
 
-def run_until_signalled(site: Site, journal_path: Path, *, rng: Random | None = None) -> None:
+def run_until_signalled(
+    site: Site, journal_path: Path, *, rng: Random | None = None, watching: Watching | None = None
+) -> None:
     """Collect until SIGINT or SIGTERM; a second one ends the program at once, which loses nothing.
 
     Raises:
@@ -130,7 +139,7 @@ def run_until_signalled(site: Site, journal_path: Path, *, rng: Random | None = 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, _stop_once, loop, stop)
-        await run(site, journal_path, stop=stop, rng=rng)
+        await run(site, journal_path, stop=stop, rng=rng, watching=watching)
 
     asyncio.run(go())
 

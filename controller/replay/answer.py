@@ -81,6 +81,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
+def told_finding(finding: Finding, resolved_ns: int | None) -> dict[str, Any]:
+    """Return a finding of the streaming evaluation: its id, and since when it is over, None while it goes on."""
+    resolved_s = None if resolved_ns is None else resolved_ns / NS_PER_S
+    return {"id": finding.id, **_finding(finding), "resolved_s": resolved_s}
+
+
 def _plain(number: object) -> object:
     """Volumes are integers here and decimal strings in JSON."""
     return str(number) if isinstance(number, int) and abs(number) >= 1 << 31 else number
@@ -97,5 +103,12 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
             if alarm is not None:
                 told += f"{', ' if told else ''}an alarm after {duration(alarm * NS_PER_S)}"
             yield f"    {told}"
+    for finding in found.get("findings", ()):
+        over = "goes on" if finding["resolved_s"] is None else f"over after {_lasted(finding)}"
+        yield f"{finding['severity']}: {finding['id']} ({finding['rule']}): {finding['text']}; {over}"
     for finding in found["together"]:
         yield f"together: {finding['severity']}: {finding['kind']}: {finding['text']}"
+
+
+def _lasted(finding: dict[str, Any]) -> str:
+    return duration((finding["resolved_s"] - finding["to_s"]) * NS_PER_S)

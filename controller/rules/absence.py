@@ -27,6 +27,11 @@ class Absence:
         self._heard_ns = dict.fromkeys(self._heard_ns, now_ns)
         self._firing.clear()
 
+    def end(self) -> None:
+        """Collection ends: nobody looks, so nobody is missed."""
+        self._heard_ns = dict.fromkeys(self._heard_ns)
+        self._firing.clear()
+
     def heard(self, source: str, at_ns: int) -> Iterator[Change]:
         """Take that something came of a source, and yield what changed."""
         last_ns = self._heard_ns.get(source, at_ns)

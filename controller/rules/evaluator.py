@@ -48,8 +48,12 @@ class Evaluator:
                 changes += self._shapes.feed(each)
         return changes
 
-    def remember(self, moved: Iterable[Moved]) -> list[Change]:
-        """Take what moved into the detectors' memory alone: it is older than any window of a rule."""
+    def feed_rules(self, moved: Iterable[Moved]) -> list[Change]:
+        """As :meth:`feed`, the rules alone."""
+        return [change for each in moved for change in self._stream.feed(each)]
+
+    def feed_shapes(self, moved: Iterable[Moved]) -> list[Change]:
+        """As :meth:`feed`, the detectors alone: their bins are minutes, so readings a minute apart are enough."""
         return [] if self._shapes is None else [change for each in moved for change in self._shapes.feed(each)]
 
     def load(self, load: Load) -> None:
@@ -59,6 +63,10 @@ class Evaluator:
     def begin(self, now_ns: int) -> None:
         """Collection begins now: silence counts from here."""
         self._absence.begin(now_ns)
+
+    def end(self) -> None:
+        """Collection ends: silence means nothing until it begins again."""
+        self._absence.end()
 
     def heard(self, source: str, at_ns: int) -> list[Change]:
         """Take that something came from an agent or a switch, and return what changed."""

@@ -12,10 +12,13 @@ from itertools import chain
 from controller.rules.finding import Finding, Kind
 from controller.rules.moved import Load, Moved, Places
 from controller.rules.rule import Measure, Rule, Scope
+from controller.rules.shape import DAY_NS
 from controller.rules.tally import Change, Tally
 from protos.buckets import CLASSES, TrafficClass
 from protos.reading import Direction
 
+FORGOTTEN_AFTER_NS = 31 * DAY_NS
+"""No window of a rule is longer."""
 _Key = tuple[Scope, str, Direction, Measure, tuple[TrafficClass, ...]]
 
 
@@ -53,7 +56,10 @@ class RuleStream:
 
     def load(self, load: Load) -> None:
         """Take a load window that was opened, or one that is known again with another end."""
-        known = [each for each in self._loads.get(load.node, ()) if each.from_ns != load.from_ns]
+        kept_ns = load.from_ns - FORGOTTEN_AFTER_NS
+        known = [
+            each for each in self._loads.get(load.node, ()) if each.from_ns != load.from_ns and each.to_ns > kept_ns
+        ]
         self._loads[load.node] = [*known, load]
 
     def unmeasured(self) -> Iterator[tuple[str, str]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.crosscheck.model import LinkEvidence, Period, Track
-from controller.rules_history import binned, flows
+from controller.journal import Journal, Kind, NewEntry
+from controller.rules_history import binned, flows, minutes
 from protos.reading import Direction, Framing, Observer, Reading
 from protos.units import NS_PER_S
 
@@ -62,3 +65,14 @@ def test_both_directions_of_a_link_are_one_flow() -> None:
     assert flow.outward is not None
     assert flow.inward is not None
     assert (flow.outward.rate[0], flow.inward.rate[0]) == (10.0, 20.0)
+
+
+def test_a_frame_of_each_minute(tmp_path: Path) -> None:
+    begin_ns = 29_933_333 * 60 * NS_PER_S
+    with Journal.create(tmp_path / "journal.db", NewEntry(Kind.SITE, "lab", 1, b"x")) as journal:
+        times = [begin_ns + second * NS_PER_S for second in (*range(30, 200), *range(4_000, 4_100))]
+        journal.append(*(NewEntry(Kind.FRAME, "a", at_ns, b"f", sequence=n + 1) for n, at_ns in enumerate(times)))
+        found = [entry.recorded_ns for entry in minutes(journal, begin_ns - 10**15, begin_ns + 10**15, NS_PER_S)]
+    # Two seconds of each minute, its edges included; the hour without a frame is passed over.
+    begins = (60, 120, 180, 4_020, 4_080)
+    assert [(at_ns - begin_ns) // NS_PER_S for at_ns in found] == [at + more for at in begins for more in range(3)]
