@@ -78,12 +78,12 @@ class MeteredPath:
         """Run a command in a network namespace and return its output."""
         return run("nsenter", f"--net=/run/netns/{self.namespace(place)}", *command, check=check)
 
-    def start(self, place: str, command: Sequence[str]) -> subprocess.Popen[str]:
+    def start(self, place: str, command: Sequence[str], stderr: int | None = None) -> subprocess.Popen[str]:
         """Start a command in a network namespace, with the path's BPF file system where a DPU has it."""
         script = f'mount --bind "{self.bpf}" /sys/fs/bpf && exec "$@"'
         network = f"--net=/run/netns/{self.namespace(place)}"
         argv = ["unshare", "--mount", "nsenter", network, "sh", "-c", script, "sh", *command]
-        return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
     @contextlib.contextmanager
     def inside(self, place: str) -> Iterator[None]:
