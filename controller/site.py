@@ -18,6 +18,7 @@ from controller.crosscheck.model import Limit
 from controller.errors import OperatorError
 from protos.buckets import TrafficClass
 from protos.reading import Framing
+from switch.security import Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,7 @@ class Switch:
     refresh_ns: int
     framing: Framing
     other_ports: tuple[OtherPort, ...] = ()
+    client: Client = Client.PYSNMP
 
 
 @dataclass(frozen=True, slots=True)

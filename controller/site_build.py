@@ -44,6 +44,7 @@ from controller.site_schema import (
 from controller.site_values import split_address
 from protos.buckets import CLASSES
 from protos.reading import Framing
+from switch.security import Client
 
 TRAFFIC = {each.title: each for each in CLASSES}
 BUCKET_US = {"100us": 100, "1ms": 1_000, "10ms": 10_000}
@@ -167,6 +168,7 @@ class _Builder:
             switch.refresh,
             Framing(switch.framing),
             tuple(OtherPort(other.port, other.role) for other in switch.other_ports),
+            Client(switch.client),
         )
 
 

@@ -275,6 +275,12 @@ class SwitchSection(Section):
         "l2_without_fcs)",
         examples=["l2_with_fcs"],
     )
+    client: Literal["pysnmp", "direct"] = Field(
+        default="pysnmp",
+        description="what makes and reads its messages: the pysnmp library, or this program itself, at a fraction of "
+        "the cost; what is read is the same",
+        examples=["direct"],
+    )
     other_ports: list[OtherPortSection] = Field(
         default=[], description="ports that are declared and are no links", examples=["[{port: eth5, role: front-end}]"]
     )

@@ -10,7 +10,7 @@ from controller.switchpoll import Target
 from protos.reading import Direction
 from protos.units import format_duration
 from switch.calibration import Calibration, CalibrationError, arrived, calibrate
-from switch.connect import SnmpStack, connect
+from switch.connect import SnmpClients
 from switch.ports import PortSample
 from switch.reader import SwitchReader
 
@@ -32,8 +32,8 @@ def learn(
 async def _learn(  # noqa: PLR0917  the arguments of learn
     target: Target, port: str, frames: int, frame_bytes: int, wait_ns: int, say: Callable[[str], None]
 ) -> Calibration | None:
-    stack = SnmpStack(time.monotonic_ns)
-    reader = connect(stack, target.name, target.endpoint, target.security, target.device)
+    clients = SnmpClients(time.monotonic_ns)
+    reader = clients.connect(target.name, target.endpoint, target.security, target.device, client=target.client)
     settle_s = target.device.refresh_ns / 1e9 + _LOOK_AGAIN_S
     try:
         before, quiet = await _quiet(reader, port, settle_s)
@@ -47,7 +47,7 @@ async def _learn(  # noqa: PLR0917  the arguments of learn
         return None
     finally:
         await reader.close()
-        await stack.close()
+        await clients.close()
 
 
 async def _quiet(reader: SwitchReader, port: str, settle_s: float) -> tuple[PortSample, list[Direction]]:

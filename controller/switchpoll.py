@@ -17,7 +17,7 @@ from controller.site_secrets import SNMP_PASS_PHRASE_CHARACTERS, read_secret
 from controller.site_values import split_address
 from protos.reading import Framing, Missing
 from protos.units import format_duration
-from switch.connect import SnmpStack, connect
+from switch.connect import SnmpClients
 from switch.continuity import Plausibility
 from switch.effort import Effort
 from switch.interpret import Device
@@ -27,6 +27,7 @@ from switch.ports import Discovery, Poll, PortSample
 from switch.refresh import learn_refresh
 from switch.security import (
     Authentication,
+    Client,
     Endpoint,
     InsecureCommunity,
     Privacy,
@@ -51,6 +52,7 @@ class Target:
         endpoint: where it listens.
         security: how it is spoken to.
         device: its refresh period and framing.
+        client: what makes and reads the messages.
         ports: what to read where nothing else is said; empty for every port it has.
     """
 
@@ -58,6 +60,7 @@ class Target:
     endpoint: Endpoint
     security: Security
     device: Device
+    client: Client = Client.PYSNMP
     ports: tuple[str, ...] = ()
 
     @classmethod
@@ -74,6 +77,7 @@ class Target:
         insecure: bool,
         refresh_ns: int,
         framing: Framing,
+        client: Client = Client.PYSNMP,
     ) -> Target:
         """Return the switch at ``address``, as the options of a command describe it.
 
@@ -103,11 +107,13 @@ class Target:
                 )
         except SecurityError as error:
             raise OperatorError(f"{error}") from error
-        return cls(str(endpoint), endpoint, security, Device(refresh_ns, framing))
+        return cls(str(endpoint), endpoint, security, Device(refresh_ns, framing), client)
 
 
-def named(site_file: Path, name: str) -> Target:
+def named(site_file: Path, name: str, client: Client | None = None) -> Target:
     """Return the switch ``name`` of a site file, with its declared ports in the file's order.
+
+    ``client`` is used instead of the file's.
 
     Raises:
         OperatorError: as :func:`controller.site.load`, or the site has no such switch.
@@ -116,7 +122,8 @@ def named(site_file: Path, name: str) -> Target:
     switch = site.switch(name)
     ports = [link.port for link in site.links_of(name)] + [other.port for other in switch.other_ports]
     endpoint = Endpoint(switch.address.host, switch.address.port)
-    return Target(name, endpoint, security_of(switch), Device(switch.refresh_ns, switch.framing), tuple(ports))
+    device = Device(switch.refresh_ns, switch.framing)
+    return Target(name, endpoint, security_of(switch), device, client or switch.client, tuple(ports))
 
 
 def run_polls(
@@ -160,11 +167,11 @@ async def _run(
     def now_ns() -> int:
         return time.monotonic_ns() + offset_ns
 
-    stack = SnmpStack(now_ns)
+    clients = SnmpClients(now_ns)
     watches: dict[str, EpochWatch] = {}
     kept: dict[tuple[str, int], deque[PortSample]] = {}
     effort, said, number, denied = Effort(), set[str](), 0, ""
-    reader = connect(stack, target.name, target.endpoint, target.security, target.device)
+    reader = clients.connect(target.name, target.endpoint, target.security, target.device, client=target.client)
     try:
         async for look in polls(reader, ports, interval_ns=interval_ns, count=count, now_ns=now_ns):
             number += 1
@@ -187,7 +194,7 @@ async def _run(
                     show(fault_line(target.name, number, entry))
     finally:
         await reader.close()
-        await stack.close()
+        await clients.close()
     if denied and not effort.rows_got:
         raise OperatorError(denied)
     say(effort.sentence())

@@ -1,4 +1,4 @@
-"""How an agent is spoken to: who we are, how messages are protected, how long we wait."""
+"""How an agent is spoken to: who we are, how messages are protected, how long we wait, and by which client."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ MOST_USER_OCTETS = 32
 
 class SecurityError(ValueError):
     """Credentials that cannot be used; nothing was sent."""
+
+
+class Client(enum.Enum):
+    """What makes and reads the messages; what is read is the same (docs/adr/0144-a-client-of-our-own.md)."""
+
+    PYSNMP = "pysnmp"
+    DIRECT = "direct"
 
 
 class Authentication(enum.Enum):

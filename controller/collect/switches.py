@@ -18,15 +18,13 @@ from controller.journal import JsonValue, Kind, NewEntry
 from controller.site import Snmp3, Switch
 from controller.site_secrets import read_secret
 from protos.reading import Missing
-from switch.channel import AgentChannel
+from switch.connect import SnmpClients
 from switch.discovery import classify
-from switch.engine import SnmpStack
 from switch.interpret import Device
 from switch.ports import Discovery, Poll
 from switch.reader import SwitchReader
 from switch.record import encode
-from switch.security import Authentication, Endpoint, InsecureCommunity, Privacy, Security, Timing, UserSecurity
-from switch.snmp import SnmpSwitch
+from switch.security import Authentication, Endpoint, InsecureCommunity, Privacy, Security, UserSecurity
 from switch.tablemarks import TableMarks, marks_of
 
 ReaderFactory: TypeAlias = "Callable[[Switch], SwitchReader]"
@@ -50,22 +48,21 @@ _REASONS = {
 
 @asynccontextmanager
 async def snmp_readers(now_ns: Callable[[], int]) -> AsyncIterator[ReaderFactory]:
-    """Yield a function that makes the reader of a switch over SNMP; all share one engine.
+    """Yield a function that makes the reader of a switch over SNMP; all share one set of sockets.
 
     The function raises OperatorError for a secret that cannot be read.
     """
-    stack = SnmpStack(now_ns)
+    clients = SnmpClients(now_ns)
 
     def make(switch: Switch) -> SwitchReader:
         endpoint = Endpoint(switch.address.host, switch.address.port)
-        timing = Timing()
-        channel = AgentChannel(stack, switch.name, endpoint, security_of(switch), timing)
-        return SnmpSwitch(switch.name, channel, Device(switch.refresh_ns, switch.framing), now_ns, timing=timing)
+        device = Device(switch.refresh_ns, switch.framing)
+        return clients.connect(switch.name, endpoint, security_of(switch), device, client=switch.client)
 
     try:
         yield make
     finally:
-        await stack.close()
+        await clients.close()
 
 
 def security_of(switch: Switch) -> Security:

@@ -19,7 +19,7 @@ from hil import linux
 from hil.bench import switch_cases
 from hil.bench.figure import Figure, Goal
 from protos.reading import Framing
-from switch.connect import SnmpStack, connect
+from switch.connect import SnmpClients
 from switch.interpret import Device
 from switch.security import Authentication, Endpoint, Privacy, Timing, UserSecurity
 
@@ -97,9 +97,8 @@ def _polls(agent: _Agent) -> Iterator[Figure]:
 
 async def _cost(agent: _Agent, names: list[str]) -> tuple[float, int]:
     """Return CPU seconds and varbinds of a poll, once names and sizes are known."""
-    stack = SnmpStack(time.monotonic_ns)
-    reader = connect(
-        stack,
+    clients = SnmpClients(time.monotonic_ns)
+    reader = clients.connect(
         "bench",
         Endpoint("127.0.0.1"),
         agent.user,
@@ -116,7 +115,7 @@ async def _cost(agent: _Agent, names: list[str]) -> tuple[float, int]:
             varbinds += sum(len(exchange.varbinds) for exchange in poll.exchanges)
         return (time.process_time() - began) / POLLS, varbinds // POLLS
     finally:
-        await stack.close()
+        await clients.close()
 
 
 def _net_snmp(agent: _Agent) -> tuple[float, int]:

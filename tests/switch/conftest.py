@@ -24,8 +24,33 @@ from pyroute2 import netns
 from pysnmp.proto import rfc1902
 from pysnmp.proto.api import v2c
 
+from switch.channel import AgentChannel
+from switch.direct import DirectChannel, DirectStack
+from switch.engine import SnmpStack
 from switch.exchange import Exchange, ValueType, VarBind
 from switch.recorded import RecordedAgent, RecordedPort, device_rows
+
+CLIENTS = {"pysnmp": (SnmpStack, AgentChannel), "direct": (DirectStack, DirectChannel)}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Whatever a module shows of an agent over UDP, it shows with each client; but where a test names its own."""
+    named = [mark for mark in metafunc.definition.iter_markers("parametrize") if mark.args[0] == "snmp_client"]
+    if hasattr(metafunc.module, "SnmpStack"):
+        if "snmp_client" not in metafunc.fixturenames:
+            metafunc.fixturenames.append("snmp_client")
+        if not named:
+            metafunc.parametrize("snmp_client", CLIENTS, indirect=True)
+
+
+@pytest.fixture
+def snmp_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The client that the test's module uses now: its two names stand for it."""
+    stack, channel = CLIENTS[request.param]
+    monkeypatch.setattr(request.module, "SnmpStack", stack)
+    monkeypatch.setattr(request.module, "AgentChannel", channel)
+    return str(request.param)
+
 
 Reply = tuple[float, bytes]
 """A datagram and how long it waits, in seconds."""

@@ -119,6 +119,7 @@ def octets_in(poll: Poll, port: str) -> int:
     return sample.switch_in.octets
 
 
+@pytest.mark.parametrize("snmp_client", ["direct"], indirect=True)
 def test_the_counters_are_the_kernels_to_the_byte(ready: Any) -> None:
     """1,000 frames of 1,514 octets without check sequence are 1,514,000 octets, a refresh later."""
 
@@ -139,6 +140,7 @@ def test_the_counters_are_the_kernels_to_the_byte(ready: Any) -> None:
     assert last.packets - first.packets == 1_000
 
 
+@pytest.mark.parametrize("snmp_client", ["direct"], indirect=True)
 def test_no_byte_is_claimed_before_it_passed(ready: Any) -> None:
     """Polls on both sides of a burst: every reading's interval holds the truth at its ends.
 
@@ -198,6 +200,7 @@ def test_three_ports_take_two_questions_and_no_more(ready: Any) -> None:
     assert requests == sum(exchange.attempts for exchange in poll.exchanges)
 
 
+@pytest.mark.parametrize("snmp_client", ["pysnmp"], indirect=True)
 def test_knowledge_of_a_peer_outlasts_the_librarys_300_seconds(ready: Any) -> None:
     """Unhindered, pysnmp forgets boots, time and engine id 300 s after learning them: each poll costs double."""
 
@@ -473,6 +476,7 @@ def test_a_stopped_agent_is_a_timeout_and_collection_recovers_by_itself(ready: A
     assert len(judge([before.samples[0], after.samples[0]]).epochs) == 1
 
 
+@pytest.mark.parametrize("snmp_client", ["direct"], indirect=True)
 def test_the_framing_of_snmpd_is_learnt_from_frames_of_known_length(ready: Any) -> None:
     target = Target("sw1", Endpoint("127.0.0.1"), USER, Device(REFRESH_NS, Framing.L2_WITHOUT_FCS))
     told: list[str] = []
@@ -525,6 +529,7 @@ def test_a_step_of_the_controllers_wall_clock_costs_no_answer(
     assert {exchange.attempts for exchange in poll.exchanges} == {1}
 
 
+@pytest.mark.parametrize("snmp_client", ["pysnmp"], indirect=True)
 def test_an_agent_whose_engine_time_stands_still_is_refused_once_at_the_most(
     ready: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -559,6 +564,7 @@ def test_agent_with_a_new_engine_id_is_discovered_anew(ready: Any) -> None:
     assert len(judge([poll.samples[0] for poll in (first, other, back)]).epochs) == 3
 
 
+@pytest.mark.parametrize("snmp_client", ["direct"], indirect=True)
 def test_interface_recreated_inside_one_refresh_is_a_new_epoch_without_a_rate(ready: Any) -> None:
     def moved(polls: list[Poll]) -> bool:
         return len({entry.identity.if_index for poll in polls for entry in poll.samples if entry.port == "eth1"}) > 1
@@ -591,6 +597,7 @@ def test_interface_recreated_inside_one_refresh_is_a_new_epoch_without_a_rate(re
     assert all(len([entry for entry in poll.samples if entry.port != "eth1"]) == 2 for poll in polls)
 
 
+@pytest.mark.parametrize("snmp_client", ["direct"], indirect=True)
 def test_a_port_that_goes_away_is_absent(ready: Any) -> None:
     def entry(poll: Poll) -> PortSample | PortFault:
         return next(entry for entry in poll.ports if entry.port == "eth3")

@@ -242,6 +242,7 @@ def test_a_hostile_datagram_between_two_polls_does_no_harm(fake_agent: Any) -> N
     assert len(run(fake_agent, story).samples) == 1
 
 
+@pytest.mark.parametrize("snmp_client", ["pysnmp"], indirect=True)
 def test_a_wall_clock_set_back_neither_stops_timeouts_nor_keeps_what_timed_out(
     fake_agent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +264,7 @@ def test_a_wall_clock_set_back_neither_stops_timeouts_nor_keeps_what_timed_out(
     assert run(fake_agent, story) == 0
 
 
+@pytest.mark.parametrize("snmp_client", ["pysnmp"], indirect=True)
 def test_no_damaged_datagram_escapes_into_the_event_loop(fake_agent: Any) -> None:
     """2,000 mutations of a genuine answer, delivered as they would be; a few trip the library's decoder."""
 
