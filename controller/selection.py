@@ -69,6 +69,7 @@ def select(result: CrossCheck, wanted: Selection) -> CrossCheck:
         ports=() if wanted.links or wanted.pods else result.ports,
         findings=_about(result.findings, result, kept, wanted),
         known_weights=tuple(one for one in result.known_weights if one[0].link in {link.link for link in kept}),
+        pairs=tuple(pair for pair in result.pairs if pair.node in {link.node for link in kept}),
         verdict=_worst([link.verdict for link in kept]) if wanted.links or wanted.pods else result.verdict,
         scope="; ".join(scope),
     )

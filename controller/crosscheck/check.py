@@ -123,6 +123,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
         verdict=verdict,
         known_weights=tuple((weight, weighed.shown, weighed.text) for weight, weighed in weights),
         scope=evidence.scope,
+        pairs=evidence.pairs,
     )
 
 

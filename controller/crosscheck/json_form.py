@@ -18,6 +18,7 @@ from controller.crosscheck.model import (
     LawResult,
     LimitResult,
     LinkResult,
+    NodePair,
     PortResult,
     WindowWitness,
 )
@@ -63,6 +64,12 @@ def to_json(result: CrossCheck) -> dict[str, Json]:
             }
             for weight, shown, text in result.known_weights
         ],
+        "node_pairs": {
+            "counted_by": "ebpf-meter",
+            "layer": "l2_without_fcs",
+            "unit": "bytes",
+            "rows": [_pair(pair) for pair in result.pairs],
+        },
         "assumptions": _assumptions(result.assumptions),
         "scope": result.scope or None,
         "verdict": result.verdict.value,
@@ -161,6 +168,17 @@ def _window_witness(witness: WindowWitness, window_ns: int) -> dict[str, Json]:
         "to_ns": _number(None if from_ns is None else from_ns + window_ns),
         "exact_to_ns": str(witness.exact_to_ns),
         "bucket_share": _share(witness.bucket_share),
+    }
+
+
+def _pair(pair: NodePair) -> dict[str, Json]:
+    return {
+        "node": pair.node,
+        "dpu": pair.dpu,
+        "port": pair.port,
+        "direction": pair.direction.value,
+        "peer": pair.peer,
+        **_interval(pair.bytes),
     }
 
 

@@ -61,6 +61,7 @@ class FindingKind(enum.Enum):
     LOAD_WINDOW_REVERSE_TRAFFIC = "load-window-reverse-traffic"
     SCALE_OFF = "scale-off"
     BYTES_UNACCOUNTED = "bytes-unaccounted"
+    OTHER_CLASS_TABLE = "other-class-table"
 
 
 # ---------------------------------------------------------------- what goes in
@@ -268,6 +269,22 @@ class KnownWeight:
 
 
 @dataclass(frozen=True, slots=True)
+class NodePair:
+    """What a port's in-kernel meter counted of one peer of its node, in the period.
+
+    ``bytes`` are frame bytes without FCS, VLAN tags included, packets that are cut later as the frames they become; by
+    the class table that says which addresses are whose. ``direction`` is the node's: at the host port egress.
+    """
+
+    node: str
+    dpu: str
+    port: str
+    direction: Direction
+    peer: str
+    bytes: ByteInterval
+
+
+@dataclass(frozen=True, slots=True)
 class SiteEvidence:
     """Everything one cross-check looks at.
 
@@ -286,6 +303,7 @@ class SiteEvidence:
     about_switches: tuple[Finding, ...] = ()
     about_meters: tuple[Finding, ...] = ()
     scope: str = ""
+    pairs: tuple[NodePair, ...] = ()
 
 
 # ---------------------------------------------------------------- what comes out
@@ -454,3 +472,5 @@ class CrossCheck:
     """Each weight in the period, whether every observer showed it, and the sentence that says so."""
     scope: str = ""
     """What the verdict is not about; empty: it is about the whole site and period."""
+    pairs: tuple[NodePair, ...] = ()
+    """Which node pair moved how much, as the meters counted; no verdict rests on it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller.crosscheck.model import (
     Finding,
     Limit,
     LinkEvidence,
+    NodePair,
     Period,
     PortEvidence,
     SiteEvidence,
@@ -21,11 +22,13 @@ from controller.observations.hosts import read_host
 from controller.observations.limits import Heard, limit_findings
 from controller.observations.loads import load_budgets
 from controller.observations.meters import MeterFindings
+from controller.observations.pairs import PairCounts
 from controller.observations.runs import runs
 from controller.observations.series import Note, Series, paired
 from controller.observations.silences import Silences
 from controller.observations.staleness import stale_switches, widened
 from controller.observations.switches import SwitchRecord, list_was_checked, read_switch, series_of
+from controller.observations.tables import TableFindings
 from controller.observations.weights import known_weights
 from controller.site import Dpu, Link, Site, Switch
 from protos.reading import Direction, Framing, Observer
@@ -44,8 +47,8 @@ def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
     """
     switches, about_switches = _switches(journal, site, period)
     order = {link.name: at for at, link in enumerate(site.links)}
-    about_meters: list[Finding] = []
-    found = list(_links(journal, site, period, switches, about_meters))
+    told = _Told()
+    found = list(_links(journal, site, period, switches, told))
     checked = bool(switches) and all(list_was_checked(record, period) for record in switches.values())
     return SiteEvidence(
         site=site.name,
@@ -56,14 +59,15 @@ def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
         inventory_checked=checked,
         known_weights=tuple(known_weights(journal, period)),
         about_switches=about_switches,
-        about_meters=tuple(about_meters),
+        about_meters=tuple(told.findings),
+        pairs=tuple(told.pairs),
     )
 
 
 def links(journal: Journal, site: Site, period: Period) -> Iterator[LinkEvidence]:
     """Yield the evidence of each link and direction, one DPU after the other; as :func:`evidence`, in less memory."""
     switches, _ = _switches(journal, site, period)
-    yield from _links(journal, site, period, switches, [])
+    yield from _links(journal, site, period, switches, _Told())
 
 
 def _switches(journal: Journal, site: Site, period: Period) -> tuple[dict[str, SwitchRecord], tuple[Finding, ...]]:
@@ -120,23 +124,38 @@ def _paths(site: Site, dpu: Dpu) -> Iterator[_Path]:
         yield _Path(f"{dpu.name}/{dpu.bond.name}", members, site.limits)
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What agents say beside readings: what is in the way of their meters and limiters, and their counts by node."""
+
+    findings: list[Finding] = field(default_factory=list)
+    pairs: list[NodePair] = field(default_factory=list)
+
+
 def _links(
     journal: Journal,
     site: Site,
     period: Period,
     switches: Mapping[str, SwitchRecord],
-    about_meters: list[Finding],
+    told: _Told,
 ) -> Iterator[LinkEvidence]:
-    """Yield the evidence of each link and direction; what agents found in the way of their meters is added."""
+    """Yield the evidence of each link and direction; what agents say beside it goes into ``told``."""
     found = runs(journal, period)
     silences = Silences(journal, period, found, longest_gap_ns=site.assumptions.crosscheck.largest_gap_ns)
     loads = load_budgets(journal, period)
     for dpu in site.agents():
         paths = list(_paths(site, dpu))
         groups = {group for path in paths for group in (path.uplinks, path.host_ports)}
-        heard = Heard(MeterFindings(dpu.name, dpu.node, period), limit_findings(journal, dpu, period))
+        by_node = PairCounts(dpu.name, dpu.node, period, _entering(dpu))
+        heard = Heard(
+            MeterFindings(dpu.name, dpu.node, period),
+            limit_findings(journal, dpu, period),
+            TableFindings(journal, dpu.name, dpu.node, period),
+            pairs=by_node,
+        )
         agent = read_agent(journal, dpu.name, sorted(groups, key=str), period, drift_ppm=_drift(site), hears=heard)
-        about_meters += heard.findings()
+        told.findings.extend(heard.findings())
+        told.pairs.extend(by_node.pairs())
         claims = site.node(dpu.node).exporter is not None
         claimed = {path.host_interfaces for path in paths if path.host_interfaces and not path.shares_host_ports}
         host = read_host(journal, dpu.node, claimed, period) if claims else {}
@@ -149,6 +168,12 @@ def _links(
                 if claims and path.host_interfaces:
                     tracks.add(Observer.HOST, host[path.host_interfaces], source=dpu.node)
             yield from tracks.evidence()
+
+
+def _entering(dpu: Dpu) -> dict[str, Direction]:
+    """Which of the node's directions enters each port: what a meter there counts."""
+    found = {uplink.name: METERED[Observer.DPU_UPLINK] for uplink in dpu.uplinks}
+    return found | {port: METERED[Observer.DPU_HOST_PORT] for uplink in dpu.uplinks for port in uplink.host_ports}
 
 
 def _drift(site: Site) -> int:

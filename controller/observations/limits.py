@@ -18,6 +18,8 @@ from controller.loads.window import Opened, windows_in
 from controller.observations.limitbuckets import BucketScan
 from controller.observations.loads import LoadFindings
 from controller.observations.meters import MeterFindings
+from controller.observations.pairs import PairCounts
+from controller.observations.tables import TableFindings
 from controller.site import Dpu
 from protos.lease import Lease, Revocation, Slot
 from protos.leasewire import LeaseFaultError, parse_lease, parse_revocation, slot_of
@@ -219,19 +221,19 @@ class LimitFindings:
 
 
 class Heard:
-    """Several that listen to the same frames."""
+    """Several that listen to the same frames; those in ``finding`` have findings to tell."""
 
-    def __init__(self, meters: MeterFindings, limits: LimitFindings) -> None:
-        self._all = (meters, limits)
+    def __init__(self, *finding: MeterFindings | LimitFindings | TableFindings, pairs: PairCounts) -> None:
+        self._finding, self._pairs = finding, pairs
 
     def take(self, frame: frame_pb2.Frame, from_ns: int, to_ns: int) -> None:
         """Let each take it."""
-        for each in self._all:
+        for each in (*self._finding, self._pairs):
             each.take(frame, from_ns, to_ns)
 
     def findings(self) -> list[Finding]:
         """Return what each found."""
-        return [finding for each in self._all for finding in each.findings()]
+        return [finding for each in self._finding for finding in each.findings()]
 
 
 def _order(reading: lease_pb2.LimiterReading) -> Allowed:

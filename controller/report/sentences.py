@@ -112,6 +112,12 @@ KINDS: Mapping[FindingKind, KindWords] = {
         "Hardware, or a program before the meter, forwarded frames. The millisecond series of that time is not all "
         "that passed; the port's totals are.",
     ),
+    FindingKind.OTHER_CLASS_TABLE: KindWords(
+        "An agent counted by another class table",
+        "the DPU's agent, in the hash that each of its signed frames carries, against the tables in the journal",
+        "Which traffic was whose, and of which class, was not decided by the site file in that time. Find out who gave "
+        "the agent its table; the port's totals count every byte all the same.",
+    ),
     FindingKind.LIMIT_NOT_ENFORCED: KindWords(
         "A limiter did not hold",
         "the DPU's agent, in the limiter's own counters against the leases it was given",
@@ -161,6 +167,7 @@ KIND_ORDER: Sequence[FindingKind] = (
     FindingKind.UNDECLARED_NEIGHBOUR,
     FindingKind.HOOK_BYPASSED,
     FindingKind.OFFLOADED_TRAFFIC_UNMETERED,
+    FindingKind.OTHER_CLASS_TABLE,
     FindingKind.COUNTER_STALE,
     FindingKind.LINK_FLAP,
     FindingKind.COVERAGE_GAP,
