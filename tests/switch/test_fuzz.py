@@ -1,88 +1,67 @@
-"""Mutations of a genuine SNMPv3 answer, delivered while its question is open: none is ever taken for the answer."""
+"""Damaged answers are never taken, do not escape and do not make the reader wait: a small part of the bench's runs."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import time
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from switch.channel import AgentChannel
-from switch.engine import SnmpStack
-from switch.exchange import Exchange, NoAnswerError
-from switch.mib import SYS_UPTIME
-from switch.security import Authentication, Endpoint, Privacy, Timing, UserSecurity
+from hil.bench import switch_fuzz
+from hil.bench.switch_lab import Lab, lab
+from switch import varbinds
+from switch.exchange import VarBind
 
-pytestmark = pytest.mark.rig
-
-MS = 1_000_000
-USER = UserSecurity(
-    "weighbridge", Authentication.SHA256, "correct horse battery", Privacy.AES128, "staple mustard seeds"
-)
-QUESTIONS, MUTANTS = 40, 5
-TIMING = Timing(timeout_ns=150 * MS, attempts=1, deadline_ns=1_000 * MS)
+CLIENTS = ("pysnmp", "direct")
 
 
-def mutant(genuine: bytes, generator: random.Random) -> bytes:
-    """A datagram with some octets changed, left out, doubled or added; never the same."""
-    damaged = bytearray(genuine)
-    for _ in range(generator.randint(1, 5)):
-        place = generator.randrange(len(damaged))
-        kind = generator.randrange(4)
-        if kind == 0:
-            damaged[place] ^= 1 << generator.randrange(8)
-        elif kind == 1:
-            damaged[place] = generator.randrange(256)
-        elif kind == 2:
-            del damaged[place : place + generator.randint(1, 4)]
-        else:
-            damaged[place:place] = damaged[place : place + generator.randint(1, 8)] or b"\x00"
-    return bytes(damaged) if damaged != genuine else genuine[:-1]
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with lab(tmp_path_factory.mktemp("lab"), ports=1) as made:
+        yield made
 
 
-async def ask(channel: AgentChannel) -> Exchange | NoAnswerError:
-    try:
-        return await channel.get([SYS_UPTIME])
-    except NoAnswerError as error:
-        return error
+def run(agent: Lab, name: str, mutants: int, *, udp: bool = False) -> switch_fuzz.Tally:
+    how = switch_fuzz.over_udp if udp else switch_fuzz.in_process
+    with agent.inside():
+        return asyncio.run(how(name, agent, mutants, random.Random(11)))
 
 
-async def until_answered(channel: AgentChannel) -> Exchange:
-    while True:
-        outcome = await ask(channel)
-        if isinstance(outcome, Exchange):
-            return outcome
-        await asyncio.sleep(0.1)
+@pytest.mark.rig
+@pytest.mark.parametrize("name", CLIENTS)
+def test_no_mutant_of_an_open_questions_answer_is_taken_or_escapes(agent: Lab, name: str) -> None:
+    tally = run(agent, name, 1_000)
+    assert (tally.taken, tally.escaped, tally.hung) == (0, 0, 0)
+    assert (tally.mutants, tally.questions) == (1_000, 4)
 
 
-def test_no_mutant_is_ever_an_answer_and_the_reader_recovers(snmpd: Any) -> None:
-    generator = random.Random(11)
-    genuine: set[bytes] = set()
+@pytest.mark.rig
+@pytest.mark.parametrize("name", CLIENTS)
+def test_no_mutant_over_udp_is_taken_and_the_reader_recovers(agent: Lab, name: str) -> None:
+    tally = run(agent, name, 100, udp=True)
+    assert (tally.taken, tally.escaped, tally.hung) == (0, 0, 0)
+    assert tally.questions >= 10
 
-    def answers(_request: bytes, answer: bytes) -> list[tuple[float, bytes]]:
-        genuine.add(answer)
-        return [*((0.0, mutant(answer, generator)) for _ in range(MUTANTS)), (0.0, answer)]
 
-    async def main() -> tuple[list[Exchange | NoAnswerError], Exchange]:
-        stack = SnmpStack(time.monotonic_ns)
-        try:
-            async with snmpd.proxy() as proxy:
-                channel = AgentChannel(stack, "sw1", Endpoint("127.0.0.1", proxy.port), USER, TIMING)
-                await until_answered(channel)
-                proxy.answers = answers
-                found: list[Exchange | NoAnswerError] = []
-                found += [await ask(channel) for _ in range(QUESTIONS)]
-                proxy.answers = lambda _request, answer: [(0.0, answer)]
-                return found, await until_answered(channel)
-        finally:
-            await stack.close()
+@pytest.mark.rig
+def test_a_reader_that_believed_any_digest_would_be_seen(agent: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switch.session.authentic", lambda *_: True)
+    assert run(agent, "direct", 2_000).taken > 0
 
-    with snmpd.inside():
-        outcomes, after = asyncio.run(main())
-    accepted = [outcome for outcome in outcomes if isinstance(outcome, Exchange)]
-    assert all(outcome.datagram in genuine for outcome in accepted)
-    assert all(outcome.varbinds[0].oid == SYS_UPTIME for outcome in accepted)
-    assert len(outcomes) == QUESTIONS
-    assert after.varbinds[0].oid == SYS_UPTIME
+
+def test_damaged_lists_of_bindings_are_read_as_pysnmp_reads_them_or_refused() -> None:
+    tally = switch_fuzz.damaged_lists(1_000, random.Random(11))
+    assert (tally.taken, tally.escaped) == (0, 0)
+    assert tally.questions > 50
+
+
+def test_a_decoder_that_reads_another_value_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = varbinds.decode
+
+    def one_more(data: bytes, at: int, end: int) -> tuple[VarBind, ...]:
+        found = read(data, at, end)
+        return tuple(VarBind(b.oid, b.type, b.value + 1) if isinstance(b.value, int) else b for b in found)
+
+    monkeypatch.setattr("switch.varbinds.decode", one_more)
+    assert switch_fuzz.damaged_lists(200, random.Random(11)).taken > 0
