@@ -29,7 +29,8 @@ from controller.logkeys import make_site_keys
 from controller.treeproof import prove_consistency, prove_inclusion
 from hil import phases, rigfile
 from hil.bench.figure import Figure, Goal
-from hil.bench.mutations import MUTATIONS, PATHS, matrix
+from hil.bench.matrix import PATHS, matrix
+from hil.bench.mutations import MUTATIONS
 from hil.operation import Operation
 from hil.phases import Generator
 from hil.rig import Rig

@@ -1,28 +1,22 @@
-"""The mutation matrix: everything that verification checks, broken one at a time, on every path that checks it.
-
-Everything else of a broken bundle is right, signed by the right keys where that is needed: the owner of a log can sign
-whatever he likes, and only what he cannot change protects a reader. A mutation must fail at its own step, with that
-step's error; one that fails earlier shows nothing about its step, and one that passes is a hole.
-"""
+"""The mutations of a bundle: everything that verification checks, each broken in one way (:mod:`hil.bench.matrix`)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from controller.bundle import Extent, Head
-from controller.bundle_steps import Step, StepError, verify_bytes
+from controller.bundle import Head
+from controller.bundle_steps import Step
 from controller.evidence import checkpoint as checkpoints
 from controller.evidence import note as notes
 from controller.evidence.checkpoint import Checkpoint, cosign
 from controller.evidence.envelope import open_envelope, seal
 from controller.evidence.note import KeyKind, Note, NoteKey, Signature
-from controller.evidence.policy import Policy
+from controller.evidence.statement import Statement
 from controller.journal import Kind, NewEntry
 from controller.journal_leaf import PREFIX
 from hil.bench.forge import (
@@ -38,12 +32,6 @@ from hil.bench.forge import (
     frames,
     without_frame,
 )
-
-PATHS = tuple((extent, version) for extent in Extent for version in (1, 2))
-"""What a bundle carries, and in which version of the format."""
-
-FULL_ONLY = frozenset({Step.ENTRIES, Step.FRAMES, Step.RECOMPUTED})
-
 
 Change = Callable[[Forge, Parts], "Parts | Callable[[bytes], bytes]"]
 """Takes a good full bundle; returns what becomes of it, or what becomes of the bytes of one on any path."""
@@ -137,8 +125,43 @@ def _twice(raw: bytes) -> bytes:
     return raw.replace(b'{"_type"', b'{"predicateType": "urn:weighbridge:verdict:v1", "_type"', 1)
 
 
-def _other_link(text: str) -> Any:
-    return [{**link, "hidden_bytes_bound": "0"} for link in json.loads(text)["links"]]
+def _link(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Change:
+    """The first link of the result, told otherwise."""
+
+    def retell(text: str) -> str:
+        result = json.loads(text)
+        result["links"][0].update(change(result["links"][0]))
+        return json.dumps(result, indent=2) + "\n"
+
+    return lambda forge, _: forge.make(retell=retell)
+
+
+def _findings(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Change:
+    def retell(text: str) -> str:
+        result = json.loads(text)
+        return json.dumps({**result, "findings": change(result["findings"])}, indent=2) + "\n"
+
+    return lambda forge, _: forge.make(retell=retell)
+
+
+def _told(answers: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    return [{**answers[0], key: "yes"}, *answers[1:]]
+
+
+def _verdict(program: str | None) -> Change:
+    """Compliant, in the statement as in the result; by this program, or by one that is named."""
+
+    def restate(told: Statement) -> Statement:
+        told = replace(told, predicate={**told.predicate, "verdict": "compliant"})
+        return told if program is None else replace(told, predicate={**told.predicate, "program_sha256": program})
+
+    def retell(text: str) -> str:
+        result = json.loads(text)
+        for link in result["links"]:
+            link["verdict"] = "compliant"
+        return json.dumps({**result, "verdict": "compliant"}, indent=2) + "\n"
+
+    return lambda forge, _: forge.make(retell=retell, restate=restate)
 
 
 def _spoilt_proof(raw: bytes) -> bytes:
@@ -267,64 +290,15 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(Step.FRAMES, "a frame that nobody said was lost", _journal(without_frame(9))),
     Mutation(Step.FRAMES, "no frame at all", _journal(bodies(Kind.FRAME, lambda _: b"?"))),
     Mutation(Step.RECOMPUTED, "a word changed", _result(site_words="all is well")),
-    Mutation(
-        Step.RECOMPUTED,
-        "a bound that flatters",
-        lambda f, _: f.make(
-            retell=lambda text: json.dumps({**json.loads(text), "links": _other_link(text)}, indent=2) + "\n"
-        ),
-    ),
+    Mutation(Step.RECOMPUTED, "a bound that flatters", _link(lambda _: {"hidden_bytes_bound": "0"})),
+    Mutation(Step.RECOMPUTED, "more coverage", _link(lambda _: {"coverage": 1.0})),
+    Mutation(Step.RECOMPUTED, "a limit said to be kept", _link(lambda old: {"limits": _told(old["limits"], "kept")})),
+    Mutation(Step.RECOMPUTED, "a law said to hold", _link(lambda old: {"laws": _told(old["laws"], "holds")})),
+    Mutation(Step.RECOMPUTED, "a finding left out", _findings(lambda old: old[1:])),
+    Mutation(Step.RECOMPUTED, "a finding made up", _findings(lambda old: [*old, {**old[0], "certain": True}])),
+    Mutation(Step.RECOMPUTED, "another verdict", _verdict(None)),
+    Mutation(Step.RECOMPUTED, "another verdict, by another program", _verdict("0" * 64)),
     Mutation(Step.RECOMPUTED, "findings left out, by another program", _by_another_program(findings=None)),
     Mutation(Step.RECOMPUTED, "no links, by another program", _by_another_program(links=[])),
     Mutation(Step.RECOMPUTED, "a site file that cannot be read", _journal(bodies(Kind.SITE, lambda _: b"?"))),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What one mutation gave on one path; ``error`` is None if it verified."""
-
-    path: tuple[Extent, int]
-    mutation: Mutation
-    failed_at: Step | None
-    error: str
-
-    @property
-    def holds(self) -> bool:
-        """Whether it failed at its own step."""
-        return self.failed_at is self.mutation.step
-
-    def __str__(self) -> str:
-        extent, version = self.path
-        return f"{extent.value:8} v{version}  {self.mutation.name:38} -> {self.error}"
-
-
-def matrix(folder: Path) -> Iterator[Cell]:
-    """Yield what each mutation gives on each path; first shows that what is mutated verifies there."""
-    forge = Forge(folder)
-    good = forge.make()
-    for path in PATHS:
-        verify_bytes(_on(path, forge, good), good.policy, lambda *_: None)
-    for mutation in MUTATIONS:
-        changed = mutation.change(forge, good)
-        for path in PATHS:
-            if path[0] is Extent.SUMMARY and mutation.step in FULL_ONLY:
-                continue
-            if isinstance(changed, Parts):
-                yield _cell(path, mutation, _on(path, forge, changed), changed.policy)
-            else:
-                yield _cell(path, mutation, changed(_on(path, forge, good)), good.policy)
-
-
-def _on(path: tuple[Extent, int], forge: Forge, parts: Parts) -> bytes:
-    extent, version = path
-    there = parts.with_head(extent=extent, version=version)
-    return forge.raw(there if extent is Extent.FULL else replace(there, entries=()))
-
-
-def _cell(path: tuple[Extent, int], mutation: Mutation, raw: bytes, policy: Policy) -> Cell:
-    try:
-        verify_bytes(raw, policy, lambda *_: None)
-    except StepError as error:
-        return Cell(path, mutation, error.step, str(error))
-    return Cell(path, mutation, None, "verified")
