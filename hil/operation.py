@@ -98,8 +98,8 @@ class Operation:
         done = self.weighbridge("agents", "deploy", "--all", timeout_s=300.0)
         (self.logs / "deploy.log").write_text(done.stderr + done.stdout, encoding="utf-8")
 
-    def start(self) -> None:
-        """Start collecting, and return when every observer has been read once.
+    def start(self, *options: str) -> None:
+        """Start collecting, with more options of the command, and return when every observer has been read once.
 
         Raises:
             RigError: the collector ends, or an observer stays silent.
@@ -108,7 +108,11 @@ class Operation:
         log = (self.logs / "run.log").open("a", encoding="utf-8")
         with log:
             self._collector = self.rig.machine(CONTROLLER).popen(
-                [_COMMAND, "run"], cwd=PROJECT, env={"WEIGHBRIDGE_SITE": str(self.site_file)}, stdout=log, stderr=log
+                [_COMMAND, "run", *options],
+                cwd=PROJECT,
+                env={"WEIGHBRIDGE_SITE": str(self.site_file)},
+                stdout=log,
+                stderr=log,
             )
         wanted = {("frame", agent.name) for agent in self._site_agents()}
         wanted |= {("poll", self.rig.file.switch.name)} | {("scrape", node) for node in self.rig.file.nodes()}
