@@ -18,6 +18,7 @@ from dpu_agent.clock import SystemClock
 from dpu_agent.counters import PortSample
 from dpu_agent.disk import Disk
 from dpu_agent.errors import AgentError
+from dpu_agent.limits.closed import close_ports, take_down
 from dpu_agent.netlink import NetlinkCounters
 from dpu_agent.release import this_release
 from dpu_agent.run import run
@@ -31,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in (
         ("run", "meter the ports and serve the controller until SIGTERM"),
+        ("close", "before the network comes up: let nothing through the ports that no lease allows, and end"),
         ("check-config", "check the configuration and the certificate; change nothing"),
         ("describe", "print, as JSON, what this agent is and where its state stands; change nothing"),
     ):
@@ -40,13 +42,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code: 0, or 2 with a sentence on stderr."""
+    """Run the command line; return the exit code: 0, or 1 or 2 with a sentence on stderr."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         config = configuration.load(options.config)
         if options.command == "run":
             run(config)
+        elif options.command == "close":
+            print(close_ports(config, down=take_down), file=sys.stderr)
         elif options.command == "check-config":
             credentials.load(config, credentials.utc_now())
             print(f"{options.config}: good", file=sys.stderr)

@@ -18,6 +18,7 @@ from hil import boot, enter, supervisorctl
 from hil.errors import RigError
 from hil.firstprocess import FirstProcess
 from hil.plan import MachinePlan, Role, network_namespace
+from hil.servicefile import parse_definition
 
 PROJECT = Path(__file__).resolve().parent.parent
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -104,6 +105,20 @@ class Machine:
             if time.monotonic() > deadline:
                 raise RigError(f"{self.name}: its supervisor does not come up; see {self.logs / 'supervisor.log'}")
             time.sleep(0.01)
+
+    def before_network(self) -> None:
+        """Run what its services ask to be run before its network is set up, as a service manager orders it.
+
+        Raises:
+            RigError: the machine is not up.
+            ServiceError: a service file is wrong.
+        """
+        for file in sorted((self.disk / "supervisor.d").glob("*.json")):
+            before = parse_definition(file.read_text("utf-8"), str(file)).before_network
+            if before:
+                done = self.run(before, check=False, cwd="/")
+                with (self.logs / "before-network.log").open("a", encoding="utf-8") as log:
+                    log.write(done.stderr)
 
     def first_process(self) -> FirstProcess:
         """Return the machine's first process as last booted.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,18 +82,19 @@ class Network:
         ]
         _ip(self._plant, batch)
 
-    def plug_in(self, machine: MachinePlan) -> None:
+    def plug_in(self, machine: MachinePlan, before: Callable[[], None] = lambda: None) -> None:
         """Give a machine that has just booted its interfaces, plug its cables in, and configure it.
 
         1. Its ports appear, with the plant's ends; data ports without offloads.
         2. Management ports join the management switch: isolated, so that they reach the controller only.
-        3. Its own set-up: no IPv6, bridges, addresses.
+        3. ``before`` is run; then its own set-up: no IPv6, bridges, addresses.
         4. Cables whose both ends are there now carry.
         """
         namespace = network_namespace(self.plan.rig, machine.name)
         _quieten(namespace)
         for port in machine.ports:
             self._make_port(machine, port)
+        before()
         self._configure(machine, machine.ports)
         for cable in self.plan.cables_of(machine.name):
             self._connect_if_complete(cable)

@@ -153,7 +153,7 @@ class Rig:
         machine.cut_power(grace_s=grace_s)
         self._network.power_lost(name)
         machine.boot()
-        self._network.plug_in(machine.plan)
+        self._network.plug_in(machine.plan, machine.before_network)
         machine.power_services()
 
     # Cables

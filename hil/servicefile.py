@@ -5,8 +5,8 @@
     {"argv": ["/usr/sbin/sshd", "-D"], "env": {"KEY": "value"}, "restart": "always"}
 
 Optional keys: ``restart`` (``always``, ``on-failure`` or ``never``; default ``always``), ``env``, ``cwd`` (default
-``/``), ``enabled`` (start at boot; default true), ``stop_timeout_s`` (SIGKILL after; default 10). Unknown keys are
-refused.
+``/``), ``enabled`` (start at boot; default true), ``stop_timeout_s`` (SIGKILL after; default 10), ``before_network`` (a
+command that is run at each boot before the machine's network is set up). Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Definition:
     cwd: str
     enabled: bool
     stop_timeout_s: float
+    before_network: tuple[str, ...] = ()
 
 
 def parse_definition(text: str, where: str) -> Definition:
@@ -47,14 +48,16 @@ def parse_definition(text: str, where: str) -> Definition:
         raise ServiceError(f"{where}: not JSON: {error}") from error
     if not isinstance(raw, dict):
         raise ServiceError(f"{where}: a service is a JSON object")
-    known = {"argv", "env", "restart", "cwd", "enabled", "stop_timeout_s"}
+    known = {"argv", "env", "restart", "cwd", "enabled", "stop_timeout_s", "before_network"}
     if unknown := sorted(set(raw) - known):
         raise ServiceError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    argv, env = raw.get("argv"), raw.get("env", {})
+    argv, env, before = raw.get("argv"), raw.get("env", {}), raw.get("before_network", [])
     restart, cwd = raw.get("restart", "always"), raw.get("cwd", "/")
     enabled, timeout = raw.get("enabled", True), raw.get("stop_timeout_s", 10)
     if not isinstance(argv, list) or not argv or not all(isinstance(part, str) for part in argv):
         raise ServiceError(f"{where}: 'argv' must be a list of strings with at least the program")
+    if not isinstance(before, list) or not all(isinstance(part, str) for part in before):
+        raise ServiceError(f"{where}: 'before_network' must be a list of strings")
     if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
         raise ServiceError(f"{where}: 'env' must map names to strings")
     if restart not in _RESTARTS:
@@ -63,4 +66,4 @@ def parse_definition(text: str, where: str) -> Definition:
         raise ServiceError(f"{where}: 'cwd' must be a path and 'enabled' true or false")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout < 0:
         raise ServiceError(f"{where}: 'stop_timeout_s' must be a number of seconds")
-    return Definition(tuple(argv), dict(env), restart, cwd, enabled, float(timeout))
+    return Definition(tuple(argv), dict(env), restart, cwd, enabled, float(timeout), tuple(before))

@@ -39,4 +39,12 @@ class DeployPaths:
     @property
     def start_line(self) -> list[str]:
         """What runs the agent: isolated from the start, with nothing of the machine's own packages."""
-        return [self.python, *ISOLATED, f"{self.root}/current/weighbridge-agent", "run", "--config", self.config]
+        return self._line("run")
+
+    @property
+    def close_line(self) -> list[str]:
+        """What closes the ports before the network comes up."""
+        return self._line("close")
+
+    def _line(self, command: str) -> list[str]:
+        return [self.python, *ISOLATED, f"{self.root}/current/weighbridge-agent", command, "--config", self.config]

@@ -11,16 +11,20 @@ from controller.deploy.paths import SERVICE, DeployPaths
 from controller.deploy.ssh import Connection
 from controller.errors import DeviceError
 
-# The agent reads counters and, later, attaches filters: network administration and BPF, nothing else.
+# The ports are closed before anything sets up the network, and the agent opens them by leases; it waits by itself for
+# its address to come up. A failure to close takes the ports down and does not keep the agent from starting.
+# The agent reads counters and attaches filters: network administration and BPF, nothing else.
 _UNIT = """\
 [Unit]
-Description=Weighbridge agent: meters this DPU's ports
-Wants=network-online.target
-After=network-online.target
+Description=Weighbridge agent: meters and limits this DPU's ports
+Wants=network-pre.target
+Before=network-pre.target openvswitch-switch.service ovs-vswitchd.service
+After=local-fs.target sys-fs-bpf.mount
 StartLimitIntervalSec=0
 
 [Service]
 Type=exec
+ExecStartPre=-{close}
 ExecStart={start}
 Restart=always
 RestartSec=1
@@ -84,8 +88,8 @@ class Systemd:
 
     def __init__(self, paths: DeployPaths) -> None:
         self.file = f"{paths.systemd_units}/{SERVICE}.service"
-        start = " ".join(_unit_word(word) for word in paths.start_line)
-        self.content = _UNIT.format(start=start, state=_unit_word(paths.state)).encode()
+        start, close = (" ".join(map(_unit_word, line)) for line in (paths.start_line, paths.close_line))
+        self.content = _UNIT.format(start=start, close=close, state=_unit_word(paths.state)).encode()
         self.remove = (
             f"systemctl disable --now --quiet {SERVICE}.service; rm -f {shlex.quote(self.file)}; "
             "systemctl daemon-reload"
@@ -102,7 +106,7 @@ class Supervisor:
     def __init__(self, paths: DeployPaths) -> None:
         self.file = f"{paths.supervisor_services}/{SERVICE}.json"
         self.last_words = f"tail -n 8 {shlex.quote(f'{paths.supervisor_logs}/{SERVICE}.log')}"
-        service = {"argv": paths.start_line, "env": {}, "restart": "always"}
+        service = {"argv": paths.start_line, "before_network": paths.close_line, "env": {}, "restart": "always"}
         self.content = json.dumps(service).encode() + b"\n"
         self.remove = f"supervisorctl stop {SERVICE}; rm -f {shlex.quote(self.file)}; supervisorctl reload {SERVICE}"
 

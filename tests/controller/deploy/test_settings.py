@@ -174,6 +174,9 @@ def test_the_unit_is_one_that_systemd_accepts(tmp_path: Path) -> None:
 def test_the_unit_holds_the_agent_to_what_it_needs() -> None:
     unit = Systemd(DeployPaths()).content.decode()
     assert "ExecStart=/usr/bin/python3 -I -S -B /opt/weighbridge/current/weighbridge-agent run --config" in unit
+    # Closed before the network comes up; a failure has taken the ports down and does not keep the agent away.
+    assert "ExecStartPre=-/usr/bin/python3 -I -S -B /opt/weighbridge/current/weighbridge-agent close --config" in unit
+    assert "Before=network-pre.target" in unit
     for line in (
         "Restart=always",
         "NoNewPrivileges=yes",
@@ -188,7 +191,10 @@ def test_the_unit_holds_the_agent_to_what_it_needs() -> None:
 def test_the_supervisors_file_names_the_start_line() -> None:
     service = Supervisor(DeployPaths())
     assert service.file == "/run/supervisor.d/weighbridge-agent.json"
-    assert json.loads(service.content) == {
+    told = json.loads(service.content)
+    before = told.pop("before_network")
+    assert (before[:-3], before[-3:]) == (told["argv"][:-3], ["close", *told["argv"][-2:]])
+    assert told == {
         "argv": [
             "/usr/bin/python3",
             "-I",
