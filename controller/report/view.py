@@ -14,6 +14,7 @@ from markupsafe import Markup
 from controller.crosscheck.model import CrossCheck, LinkResult, SiteEvidence, Verdict
 from controller.report import blind, cards, detail, drawing, meanings, places, sentences, words
 from controller.report.cables import WORST_FIRST
+from controller.report.pairs import PairLine, pair_lines
 from controller.report.rows import Row, link_order, row
 from controller.report.series import seen
 
@@ -80,6 +81,7 @@ class View:
     hidden_sentence: str
     hidden: Sequence[blind.HiddenLine]
     ports: Sequence[PortLine]
+    pairs: Sequence[PairLine]
     weights: Sequence[WeightLine]
     gap_words: str
     gaps: Sequence[blind.Gap]
@@ -130,6 +132,7 @@ def build(
         hidden_sentence=blind.hidden_sentence(result),
         hidden=blind.hidden(results),
         ports=_ports(result),
+        pairs=pair_lines(result.pairs),
         weights=_weights(result),
         gap_words=blind.counted(gaps, restarts),
         gaps=gaps,

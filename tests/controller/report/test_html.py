@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.crosscheck.model import CrossCheck, SiteEvidence, Verdict
+from controller.crosscheck.model import ByteInterval, CrossCheck, NodePair, SiteEvidence, Verdict
 from controller.report import render_html, words
+from protos.reading import Direction
 
 Scenarios = Mapping[str, tuple[CrossCheck, SiteEvidence]]
 NAMES = (
@@ -287,6 +288,26 @@ def test_a_large_site_shows_the_worst_first_and_folds_the_rest(scenarios: Scenar
     assert len(sections) == 60
     assert sections.count(" open") == 8
     assert sections[:8] == [" open"] * 8
+
+
+def test_node_pairs_stand_in_one_line_sent_beside_received(scenarios: Scenarios) -> None:
+    result, evidence = scenarios["compliant"]
+    pairs = (
+        NodePair("node2", "node2-dpu0", "p0", Direction.INGRESS, "node1", ByteInterval(4_000, None)),
+        NodePair("node1", "node1-dpu0", "pf0hpf", Direction.EGRESS, "node10", ByteInterval(0, 9)),
+        NodePair("node1", "node1-dpu0", "pf0hpf", Direction.EGRESS, "node2", ByteInterval(3_000, 5_000)),
+        NodePair("node1", "node1-dpu1", "pf0hpf", Direction.EGRESS, "node2", ByteInterval(1_000_000, 1_000_000)),
+    )
+    html = render_html(
+        replace(result, pairs=pairs), evidence, generated_ns=GENERATED_NS, version="1", clock_error_ns=None
+    )
+    shown = " ".join(Page(html).words.split())
+    assert "Who talked to whom: 2 pairs of nodes" in shown
+    table = shown[shown.index("meter at the receiver's uplink") :]
+    row = "node1 node2 1.003\u20131.005 MB at least 4.00 kB node1 node10 0\u20139 B no meter told of it"
+    assert table.startswith(f"meter at the receiver's uplink {row} Bytes over time")
+    assert "1,003,000 to 1,005,000" in html, "both ports' bytes, to the byte"
+    assert "Who talked to whom" not in rendered(scenarios, "compliant")
 
 
 def test_hostile_names_stay_text(scenarios: Scenarios) -> None:
