@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli_options import AsJson
+from controller.cli_plan_propose import propose
 from controller.errors import OperatorError
 
 app = typer.Typer(no_args_is_help=True, help="Limits in numbers that both parties can recompute.")
@@ -42,6 +43,7 @@ TRAINING_HELP = {
     "micro-batch-tokens": "Tokens of a micro-batch (pipeline).",
     "patch-bytes": "Bytes of one update of the weights (rl-refresh).",
     "period": "Time between two updates (rl-refresh).",
+    "depth": "Depth of the token bucket.",
     "latency": "Seconds added to each transfer.",
     "framing-overhead": "Bytes of headers for each byte, for example 66/1448.",
     "tokens": "Tokens of the whole training, for its total time.",
@@ -196,3 +198,6 @@ def inference(given: dict[str, str], as_json: AsJson = False) -> None:
     except PlanError as error:
         raise OperatorError(f"{error}.") from error
     _print(plan.json(), inference_lines(plan, OUTSIDE), as_json=as_json)
+
+
+app.command()(propose)

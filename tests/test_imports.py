@@ -55,6 +55,7 @@ ALLOWED: tuple[tuple[str, frozenset[str]], ...] = (
     ("controller/credentials.py", frozenset({"cryptography"})),
     ("controller/topology_cli.py", frozenset({"rich", "typer"})),
     ("controller/pki_cli.py", frozenset({"cryptography", "rich", "typer"})),
+    ("controller/cli_plan_propose.py", frozenset({"tomli", "typer"})),
     ("controller/cli*.py", frozenset({"rich", "typer"})),
     ("controller/collect/*", frozenset({"cryptography", "google.protobuf", "grpc", "httpx"})),
     ("controller/deploy/*", frozenset({"grpc", "paramiko", "rich", "typer"})),

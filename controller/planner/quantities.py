@@ -120,6 +120,7 @@ FACTOR = Quantity(_at_least_one, _decimal, "16")
 SECONDS = Quantity(lambda text: _positive(_seconds(text), text), lambda value: f"{_decimal(value)}s", "40s")
 LATENCY = Quantity(_seconds, lambda value: f"{_decimal(value)}s", "100ms")
 SIZE = Quantity(lambda text: _positive(Fraction(parse_bytes(text)), text), lambda value: f"{round(value)}B", "108MB")
+DEPTH = Quantity(lambda text: Fraction(parse_bytes(text)), lambda value: f"{round(value)}B", "64kB")
 RATE = Quantity(lambda text: _positive(parse_rate(text), text), _written_rate, "1MB/s")
 
 

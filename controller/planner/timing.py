@@ -43,9 +43,11 @@ def transfer_s(
     duplex: str,
     latency_s: Fraction = Fraction(0),
     straggler: Fraction = Fraction(1),
+    at_once_bytes: Fraction = Fraction(0),
 ) -> Fraction:
     """Return the seconds that ``moved`` takes under a limit of each direction.
 
+    ``at_once_bytes`` of each direction pass without waiting: what a token bucket holds when the transfer begins.
     full duplex: both directions at once, so the fuller decides. half: one after the other (Rahman's simulator).
 
     Raises:
@@ -53,14 +55,24 @@ def transfer_s(
     """
     if duplex not in DUPLEX:
         raise PlanError(f"--duplex: {duplex!r} is not known. Use full or half")
-    up_s, down_s = moved.up_bytes / limit_bytes_per_s, moved.down_bytes / limit_bytes_per_s
+    up_s = max(Fraction(0), moved.up_bytes - at_once_bytes) / limit_bytes_per_s
+    down_s = max(Fraction(0), moved.down_bytes - at_once_bytes) / limit_bytes_per_s
     return ((max(up_s, down_s) if duplex == "full" else up_s + down_s) + latency_s) * straggler
 
 
-def slowdown(transfer: Fraction, compute_s: Fraction) -> Slowdown:
-    """Return how much slower: ``transfer`` and ``compute_s`` (``H T``) are seconds for one synchronisation."""
-    share = transfer / compute_s
-    return Slowdown(max(Fraction(1), share), 1 + share)
+def slowdown(transfer: Fraction, compute_s: Fraction, waited: Fraction | None = None) -> Slowdown:
+    """Return how much slower: ``transfer`` and ``compute_s`` (``H T``) are seconds for one synchronisation.
+
+    ``waited``: the transfer of one that finds a refilled bucket, for the blocking case; when transfers follow each
+    other the bucket stays empty.
+    """
+    blocked = transfer if waited is None else waited
+    return Slowdown(max(Fraction(1), transfer / compute_s), 1 + blocked / compute_s)
+
+
+def refilled_bytes(depth_bytes: Fraction, limit_bytes_per_s: Fraction, compute_s: Fraction) -> Fraction:
+    """Return what a token bucket holds after ``compute_s`` of rest: ``min(depth, rate * time)`` (RFC 2697)."""
+    return min(depth_bytes, limit_bytes_per_s * compute_s)
 
 
 def sync_steps_min(transfer: Fraction, step_s: Fraction) -> int:

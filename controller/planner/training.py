@@ -22,6 +22,7 @@ from controller.planner.quality import TESTED_SYNC_STEPS, compression_quality, r
 from controller.planner.timing import (
     Slowdown,
     needed_bytes_per_s,
+    refilled_bytes,
     slowdown,
     step_time_s,
     sync_steps_min,
@@ -56,6 +57,7 @@ PARAMETERS: dict[str, kind.Quantity | None] = {
     "patch-bytes": kind.SIZE,
     "period": kind.SECONDS,
     "limit": kind.RATE,
+    "depth": kind.DEPTH,
     "latency": kind.LATENCY,
     "framing-overhead": kind.AT_LEAST_ZERO,
     "tokens": kind.MODEL,
@@ -158,13 +160,16 @@ def plan_training(given: Mapping[str, str]) -> TrainingPlan:
     latency = inputs.default("latency", "0s", "small against the transfer; give --latency")
     overhead = inputs.default("framing-overhead", "0", "payload only; TCP in 1500-byte packets adds 66/1448")
     moved = NodeBytes(framed_bytes(traffic.moved.up_bytes, overhead), framed_bytes(traffic.moved.down_bytes, overhead))
-    taken = transfer_s(moved, limit, duplex=duplex, latency_s=latency)
-    slower = slowdown(taken, compute)
+    depth = inputs.default("depth", "0B", "of the token bucket; what it holds after computing passes at once")
+    rested = refilled_bytes(depth, limit, compute)
+    whole = transfer_s(moved, limit, duplex=duplex, latency_s=latency)
+    taken = transfer_s(moved, limit, duplex=duplex, latency_s=latency, at_once_bytes=rested)
+    slower = slowdown(whole, compute, taken)
     unit = step if step is not None else compute
     inputs.assume("bytes per synchronisation", f"form of {name}", Mark.PUBLISHED, method.source)
     total = _total(inputs, nodes, compute, traffic)
     inputs.finish(f"the method {name}")
-    fewest = sync_steps_min(taken, unit)
+    fewest = sync_steps_min(whole, unit)
     return TrainingPlan(
         method=name,
         moved=moved,

@@ -1,6 +1,8 @@
 """A ring all-reduce over TCP: the traffic of data-parallel training, with the sums really computed.
 
 ``python -m hil.traffic.allreduce --rank 0 --ring 10.77.0.1:9100,10.77.0.3:9100 --bytes 4MB --for 15s [--rate 20MB/s]``
+``... --pacing 1MB/s``: the kernel spreads what it sends over time (SO_MAX_PACING_RATE), as one that knows its limit.
+``... --compute 3s``: each iteration begins with so long a pause, as training that synchronises now and then computes.
 
 Every rank runs the same command with its own ``--rank``. In each iteration:
 
@@ -35,6 +37,7 @@ _GO, _STOP = b"\x01", b"\x00"
 _PIECE = 64 * 1024
 _START_NS = 20 * NS_PER_S  # all ranks must have started within
 _STALL_S = 30.0
+_SO_MAX_PACING_RATE = 47  # asm-generic/socket.h; Python has no name for it
 
 Vector = NDArray[np.float32]
 
@@ -102,6 +105,8 @@ def run(
     for_ns: int,
     most_iterations: int | None,
     rate_bytes_per_s: int | None,
+    compute_ns: int = 0,
+    pacing_bytes_per_s: int | None = None,
 ) -> Outcome:
     """Take part in the ring as ``rank``.
 
@@ -118,12 +123,14 @@ def run(
         for connection in (following, preceding):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.settimeout(_STALL_S)
+        if pacing_bytes_per_s is not None:
+            following.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, pacing_bytes_per_s)
         ring = _Ring(following, preceding, Pace(rate_bytes_per_s))
         sender = threading.Thread(target=ring.pump, daemon=True)
         sender.start()
         start_ns = time.monotonic_ns()
         most = sys.maxsize if most_iterations is None else most_iterations
-        times = _iterate(ring, (rank, ranks), vector_bytes // 4, start_ns + for_ns, most)
+        times = _iterate(ring, (rank, ranks), vector_bytes // 4, (start_ns + for_ns, most, compute_ns))
         ring.outbox.put(None)
         sender.join()
         following.shutdown(socket.SHUT_WR)
@@ -137,8 +144,9 @@ def run(
     return Outcome("allreduce", f"rank {rank}", start_ns, end_ns, ring.sent, ring.received, None, None, {**detail})
 
 
-def _iterate(ring: _Ring, place: tuple[int, int], elements: int, end_ns: int, most_iterations: int) -> list[int]:
+def _iterate(ring: _Ring, place: tuple[int, int], elements: int, extent: tuple[int, int, int]) -> list[int]:
     rank, ranks = place
+    end_ns, most_iterations, compute_ns = extent
     times: list[int] = []
     gradient = np.arange(elements, dtype=np.float32) % 1024 + rank
     # Small whole numbers: float32 adds them exactly, in whatever order.
@@ -155,6 +163,9 @@ def _iterate(ring: _Ring, place: tuple[int, int], elements: int, end_ns: int, mo
             ring.put(token)
         if token == _STOP:
             return times
+        if compute_ns:
+            time.sleep(compute_ns / NS_PER_S)
+            began_ns = time.monotonic_ns()
         if not np.array_equal(all_reduce(ring, gradient, rank, ranks), expected):
             raise ArithmeticError(f"iteration {len(times)}: the sum is wrong")
         times.append(time.monotonic_ns() - began_ns)
@@ -169,6 +180,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--for", dest="for_ns", type=duration, required=True)
     parser.add_argument("--iterations", type=int, default=None)
     parser.add_argument("--rate", type=rate, default=None)
+    parser.add_argument("--pacing", type=rate, default=None)
+    parser.add_argument("--compute", dest="compute_ns", type=duration, default=0)
     chosen = parser.parse_args(arguments)
     try:
         ring = [address(text) for text in chosen.ring.split(",")]
@@ -186,6 +199,8 @@ def main(arguments: list[str] | None = None) -> int:
             for_ns=chosen.for_ns,
             most_iterations=chosen.iterations,
             rate_bytes_per_s=chosen.rate,
+            compute_ns=chosen.compute_ns,
+            pacing_bytes_per_s=chosen.pacing,
         )
     except (OSError, ArithmeticError) as error:
         print(f"error: rank {chosen.rank}: {error}", file=sys.stderr)
