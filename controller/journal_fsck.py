@@ -114,12 +114,12 @@ def _check_entries(journal: Journal, log: NoteKey | None) -> Fsck:
     entries, expected, pruned = 0, 0, 0
     decisions = Decisions(journal)
     tree = TreeCheck(journal, log)
-    for leaf, entry in survey(journal):
+    for leaf, entry, data in survey(journal):
         if leaf != expected:
             faults.append(Fault(leaf, f"leaves {expected} to {leaf - 1} are missing"))
         expected = leaf + 1
         entries += 1
-        tree.add(leaf, entry)
+        tree.add(leaf, entry, data)
         if isinstance(entry, EvidenceError):
             faults.append(Fault(leaf, str(entry)))
         elif isinstance(entry, Pruned):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller.errors import EvidenceError
 from controller.journal import Journal
-from controller.journal_entry import COLUMNS, Entry, Pruned, read_row
+from controller.journal_entry import COLUMNS, Entry, Pruned, Row, read_row
 
 _PAGE_ENTRIES = 256
 
@@ -26,8 +26,16 @@ class Summary:
     last_sequence: int | None
 
 
-def survey(journal: Journal) -> Iterator[tuple[int, Entry | Pruned | EvidenceError]]:
-    """Yield every leaf number there is with its entry, what was left of it, or what is wrong with it.
+class Seen(NamedTuple):
+    """A leaf number with its entry, what was left of it, or what is wrong with it; ``data`` is empty then."""
+
+    leaf: int
+    found: Entry | Pruned | EvidenceError
+    data: bytes
+
+
+def survey(journal: Journal) -> Iterator[Seen]:
+    """Yield every leaf number there is and what is there.
 
     For checking the whole journal: goes on after damage, where :meth:`Journal.entries` stops.
 
@@ -42,9 +50,7 @@ def survey(journal: Journal) -> Iterator[tuple[int, Entry | Pruned | EvidenceErr
         yield from _page(journal, start, min(start + _PAGE_ENTRIES - 1, last), pruned_stop)
 
 
-def _page(
-    journal: Journal, start: int, end: int, pruned_stop: int
-) -> Iterator[tuple[int, Entry | Pruned | EvidenceError]]:
+def _page(journal: Journal, start: int, end: int, pruned_stop: int) -> Iterator[Seen]:
     query = f"SELECT {COLUMNS} FROM entry WHERE leaf BETWEEN ? AND ? ORDER BY leaf"  # noqa: S608  constants
     try:
         rows = journal.rows(query, start, end)
@@ -53,13 +59,14 @@ def _page(
         if start == end:
             damage = EvidenceError(f"{journal.path}: leaf {start} cannot be read: the file is damaged there")
             damage.__cause__ = error
-            yield start, damage
+            yield Seen(start, damage, b"")
             return
         for leaf in range(start, end + 1):
             yield from _page(journal, leaf, leaf, pruned_stop)
         return
     for row in rows:
-        yield row[0], _entry_or_damage(journal, row, pruned_stop)
+        found = _entry_or_damage(journal, row, pruned_stop)
+        yield Seen(row[0], found, b"" if isinstance(found, EvidenceError) else Row(*row[:-2]).leaf_data())
 
 
 def _entry_or_damage(journal: Journal, row: tuple[Any, ...], pruned_stop: int) -> Entry | Pruned | EvidenceError:

@@ -10,7 +10,7 @@ from controller.evidence.note import NoteKey, decode_key
 from controller.evidence.refusal import VerificationError
 from controller.evidence.tree import CompactRange, leaf_hash, node_hash
 from controller.journal import Entry, Journal
-from controller.journal_entry import Pruned, Row
+from controller.journal_entry import Pruned
 from controller.journal_log import TILE_LEAVES, Stored, has_log, sizes, stored, witnesses
 from controller.logrotation import KeyHistory
 
@@ -31,19 +31,14 @@ class TreeCheck:
         self._witnesses = list(self._known_witnesses())
         self._check_checkpoint()
 
-    def add(self, leaf: int, entry: Entry | Pruned | EvidenceError) -> None:
-        """Take the next leaf as it was found."""
+    def add(self, leaf: int, entry: Entry | Pruned | EvidenceError, data: bytes) -> None:
+        """Take the next leaf as it was found, with its data."""
         if self._broken_at is not None:
             return
         if isinstance(entry, EvidenceError) or leaf != self._tree.size:
             self._broken_at = self._tree.size
             return
-        rows = self._journal.rows(f"SELECT {', '.join(Row._fields)} FROM entry WHERE leaf = ?", leaf)  # noqa: S608
-        if not rows:  # a damaged file can show a row in one query and not in the next
-            self._broken_at = self._tree.size
-            self._faults.append(f"{self._journal.path}: leaf {leaf} cannot be found by its number")
-            return
-        hashed = leaf_hash(Row(*rows[0]).leaf_data())
+        hashed = leaf_hash(data)
         self._tree.append(hashed)
         self._add_to_tiles(0, leaf, hashed)
         self._check_checkpoint()

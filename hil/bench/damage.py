@@ -59,7 +59,7 @@ def build(folder: Path) -> None:
         NewEntry(Kind.SITE, "demo", 1, b"site"),
         NewEntry(Kind.ENROLMENT, "dpu0", 2, json.dumps(enrolment).encode()),
     ]
-    first += [NewEntry(Kind.SCRAPE, "node1", number, b"scrape %d" % number * 9) for number in range(3, 10)]
+    first += [NewEntry(Kind.SCRAPE, "node1", number, b"scrape %d" % number * 3) for number in range(3, 10)]
     with Journal.create(path, *first) as journal:
         keys = make_site_keys(path, "demo")
         _witnessed(journal, publish(journal, keys.log).checkpoint.size)
@@ -68,7 +68,7 @@ def build(folder: Path) -> None:
         decision = {"before_ns": str(7 + KEPT_BEFORE_NS), "stop": "5"}
         journal.append(
             NewEntry(Kind.FRAME, "dpu0", 20, frame, {"received_ns": "20"}, 1),
-            *(NewEntry(Kind.POLL, "sw1", number, b"poll %d" % number * 20, {"n": number}) for number in range(21, 280)),
+            *(NewEntry(Kind.POLL, "sw1", number, b"poll %d" % number * 3, {"n": number}) for number in range(21, 280)),
             NewEntry(Kind.PRUNE, "demo", 300, json.dumps(decision).encode()),
         )
         journal.rows("PRAGMA wal_checkpoint(TRUNCATE)")

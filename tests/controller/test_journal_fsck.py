@@ -260,7 +260,7 @@ def test_a_page_of_the_file_that_is_gone_costs_only_its_own_leaves(path: Path) -
     path.write_bytes(content)
     with Journal.open(path, read_only=True) as damaged:
         found = fsck(damaged)
-        readable = [leaf for leaf, entry in survey(damaged) if not isinstance(entry, Exception)]
+        readable = [seen.leaf for seen in survey(damaged) if not isinstance(seen.found, Exception)]
     lost = sorted(set(range(400)) - set(readable))
     assert 200 in lost
     assert len(lost) < 12
