@@ -13,13 +13,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpu_agent.limits.bucket import Bucket, Limit, admit
 from dpu_agent.limits.order import LimitClass
 from dpu_agent.limits.police import MAX_DEPTH_BYTES, MAX_RATE_BYTES_PER_S, NONE
 from dpu_agent.meter.layout import NS_PER_S, ORDER, POLICED, Shape
 from dpu_agent.meter.libbpf import BpfObject, LibBpf
 from dpu_agent.meter.maps import OBJECT, ORDERS, POLICED_MAP, PROGRAM
 from hil.bench.meter_area import Kernel
+from protos.policer import Bucket, Limit, admit
 
 pytestmark = pytest.mark.rig
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpu_agent.limits.bucket import LONGEST_NS, Bucket, Limit, admit
+from protos.policer import LONGEST_NS, Bucket, Limit, admit
 from protos.units import NS_PER_S
 
 RATES = st.one_of(st.sampled_from([100_000, 100_000_000, 50_000_000_000, 1 << 40]), st.integers(1, 1 << 40))
