@@ -40,6 +40,7 @@ from controller.crosscheck.model import (
 from controller.crosscheck.observed import Observed, observe
 from controller.crosscheck.ports import undeclared, weigh_port
 from controller.crosscheck.quantity import bounds
+from controller.crosscheck.sumjudging import sum_laws
 from controller.crosscheck.sums import unaccounted
 from controller.crosscheck.verdict import WIRING, LinkFacts, link_verdict, site_verdict
 from controller.crosscheck.weights import Weighed, scale_off, weigh
@@ -66,7 +67,8 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
        (:func:`check_link`). Only one node's readings are worked on at a time.
     2. Each switch port: bytes on one that no one declared are an undeclared path.
     3. Each known weight that was sent within the period: every observer must show it, or the scale is off.
-    4. Sums over each switch and over the hosts: what went in and cannot be found again.
+    4. Laws over the links of a switch, of a pod and between two nodes, and the sum of the hosts' claims: what went in
+       and cannot be found again.
     5. The start of evidence: from when on all links have off-host evidence; windows are clipped to it.
     6. The site's verdict by the table of :mod:`controller.crosscheck.verdict`.
 
@@ -92,6 +94,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
         if finding is not None
     ]
     weights = list(_weights(evidence))
+    sums = tuple(sum_laws(evidence))
     off = [finding for finding in (scale_off(*one) for one in weights) if finding is not None]
     verdict = site_verdict(
         [one.result.verdict for one in in_order],
@@ -106,7 +109,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
         *found,
         *evidence.about_switches,
         *evidence.about_meters,
-        *unaccounted(evidence, [one.result for one in in_order], ports),
+        *unaccounted(evidence, [one.result for one in in_order], sums),
         *gap_findings(gap for one in in_order for gap in one.gaps),
         *merged_resets(finding for one in in_order for finding in one.resets),
     ]
@@ -124,6 +127,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
         known_weights=tuple((weight, weighed.shown, weighed.text) for weight, weighed in weights),
         scope=evidence.scope,
         pairs=evidence.pairs,
+        sums=sums,
     )
 
 

@@ -20,6 +20,7 @@ from controller.crosscheck.model import (
     LinkResult,
     NodePair,
     PortResult,
+    SumResult,
     WindowWitness,
 )
 
@@ -64,6 +65,7 @@ def to_json(result: CrossCheck) -> dict[str, Json]:
             }
             for weight, shown, text in result.known_weights
         ],
+        "sums": [_sum(one) for one in result.sums],
         "node_pairs": {
             "counted_by": "ebpf-meter",
             "layer": "l2_without_fcs",
@@ -168,6 +170,17 @@ def _window_witness(witness: WindowWitness, window_ns: int) -> dict[str, Json]:
         "to_ns": _number(None if from_ns is None else from_ns + window_ns),
         "exact_to_ns": str(witness.exact_to_ns),
         "bucket_share": _share(witness.bucket_share),
+    }
+
+
+def _sum(one: SumResult) -> dict[str, Json]:
+    return {
+        "of": one.of.value,
+        "switch": one.switch,
+        "nodes": list(one.nodes),
+        "left": _interval(one.left),
+        "right": _interval(one.right),
+        **_law(one.result),
     }
 
 

@@ -50,7 +50,7 @@ def margins(law: Law, case: Case) -> tuple[int | None, str]:
         def stands_with(error: int) -> bool:
             return stands({who: seen[who].widened(error, error if later else 0) for who in observers})
 
-        return _largest_error(stands_with, longest)
+        return largest_error_standing(stands_with, longest)
 
     margin = largest_error(used, later=True)
     if margin is None:
@@ -83,7 +83,7 @@ def _single_causes(one: Observed, largest_error: _Search) -> Iterator[str]:
             yield f"the clock of {name(one.observer)} is wrong by more than {lasting_at_least(off)} beyond its bound"
 
 
-def _largest_error(stands: Callable[[int], bool], longest: int) -> int | None:
+def largest_error_standing(stands: Callable[[int], bool], longest: int) -> int | None:
     """Return the largest error found that leaves the breach standing, to 1 in 256; None if ``longest`` does."""
     low, high = 0, FIRST_ERROR_NS
     while stands(high):

@@ -257,6 +257,24 @@ class PortEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedTraffic:
+    """What a node's meters count of one peer, or of its own pod: what it sent there, or received from there.
+
+    Attributes:
+        node: whose meters.
+        direction: egress: by destination; ingress: by source.
+        peer: the other node; None: all of the node's own pod.
+        parts: of each of its ports readings of the count, wire bytes, and the epochs whose continuity is evidenced; a
+            port whose meter does not tell has none.
+    """
+
+    node: str
+    direction: Direction
+    peer: str | None
+    parts: tuple[tuple[tuple[Reading, ...], frozenset[int]], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KnownWeight:
     """A declared transfer over a link that every observer must show."""
 
@@ -303,6 +321,7 @@ class SiteEvidence:
     about_switches: tuple[Finding, ...] = ()
     about_meters: tuple[Finding, ...] = ()
     scope: str = ""
+    shared: tuple[SharedTraffic, ...] = ()
     pairs: tuple[NodePair, ...] = ()
 
 
@@ -343,6 +362,31 @@ class LawResult:
     from_ns: int | None = None
     to_ns: int | None = None
     """Where the breach is largest."""
+
+
+class SumOf(enum.Enum):
+    """What a law over several links is about."""
+
+    SWITCH = "switch"
+    POD = "pod"
+    NODE_PAIR = "node-pair"
+
+
+@dataclass(frozen=True, slots=True)
+class SumResult:
+    """One law over the links of a switch, of a pod, or between two nodes.
+
+    ``left_bytes`` and ``right_bytes`` are what the two sides certainly and possibly moved in the period, without
+    drops and allowances. That it is broken is certain; whose fault it is is not: devices may drop uncounted.
+    """
+
+    of: SumOf
+    name: str
+    switch: str | None
+    nodes: tuple[str, ...]
+    left: ByteInterval
+    right: ByteInterval
+    result: LawResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,5 +516,7 @@ class CrossCheck:
     """Each weight in the period, whether every observer showed it, and the sentence that says so."""
     scope: str = ""
     """What the verdict is not about; empty: it is about the whole site and period."""
+    sums: tuple[SumResult, ...] = ()
+    """Laws over several links; none of them convicts anybody, so the verdict does not rest on them."""
     pairs: tuple[NodePair, ...] = ()
     """Which node pair moved how much, as the meters counted; no verdict rests on it."""

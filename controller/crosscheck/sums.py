@@ -1,4 +1,4 @@
-"""Sums over a switch and over the site: bytes that went in and that nobody says came out.
+"""What went in and nobody says came out: findings from laws over several links, and the sum over all hosts' claims.
 
 A host that reports too little of what it received looks, on its own link, like one that dropped it. But every byte that
 a node receives from a peer left another node. So the bytes that entered the switches must have left them, and what left
@@ -16,10 +16,12 @@ from controller.crosscheck.framing import SMALLEST_SEGMENT
 from controller.crosscheck.model import (
     Finding,
     FindingKind,
+    Holds,
     LinkEvidence,
     LinkResult,
-    PortResult,
     SiteEvidence,
+    SumOf,
+    SumResult,
     Track,
 )
 from controller.crosscheck.observed import drops_of
@@ -38,23 +40,45 @@ class _Cable:
     tracks: tuple[LinkEvidence, LinkEvidence]
 
 
-def unaccounted(evidence: SiteEvidence, links: Sequence[LinkResult], ports: Sequence[PortResult]) -> list[Finding]:
-    """Return a finding for each switch that took more than can have left it, and one if the hosts lack bytes.
+def unaccounted(evidence: SiteEvidence, links: Sequence[LinkResult], sums: Sequence[SumResult]) -> list[Finding]:
+    """Return a finding for each law over several links that is broken, and one if the hosts lack bytes.
 
-    1. Each cable once: a bond is the sum of its cables, and is left out.
-    2. Per switch whose list of ports was read: the least that entered from the nodes, less the most that left towards
-       them, that its other ports moved, and that it says it dropped.
-    3. For the site: the least that left the switches towards the nodes, less the most that the hosts claim.
-
-    Where a part is not bounded nothing is told.
+    For the site: the least that left the switches towards the nodes, less the most that the hosts claim, each cable
+    once: a bond is the sum of its cables, and is left out. Where a part is not bounded nothing is told.
     """
-    cables = _cables(evidence, links)
-    found = [
-        _in_switch(evidence, name, [cable for cable in cables if cable.tracks[0].switch == name], ports)
-        for name in sorted({cable.tracks[0].switch for cable in cables if cable.tracks[0].switch is not None})
-        if evidence.inventory_checked
-    ]
-    return [finding for finding in (*found, _at_hosts(evidence, cables)) if finding is not None]
+    found = [_of_sum(one) for one in sums if one.result.holds is Holds.NO]
+    at_hosts = _at_hosts(evidence, _cables(evidence, links))
+    return [*found, *([at_hosts] if at_hosts is not None else [])]
+
+
+def _of_sum(one: SumResult) -> Finding:
+    return Finding(
+        FindingKind.BYTES_UNACCOUNTED,
+        certain=False,
+        text=f"{_SAID[one.of].format(switch=one.switch, name=one.name)}: {one.result.text}",
+        node=one.nodes[0] if one.of is SumOf.NODE_PAIR else None,
+        switch=one.switch if one.of is SumOf.SWITCH else None,
+        bytes_at_least=one.result.gap_at_least_bytes,
+        from_ns=one.result.from_ns,
+        to_ns=one.result.to_ns,
+        margin=one.result.margin,
+    )
+
+
+_SAID = {
+    SumOf.SWITCH: (
+        "{name} does not hold: frames were filtered (one whose receiver is where it came from), "
+        "or left by a port that {switch} does not list"
+    ),
+    SumOf.POD: (
+        "{name} does not hold: the senders' DPUs count too much, a receiver's too little or not all that reaches its "
+        "node, or {switch} filtered frames uncounted"
+    ),
+    SumOf.NODE_PAIR: (
+        "{name} does not hold: the sender's DPU counts too much, the receiver's too little or not all that reaches its "
+        "node, or {switch} filtered frames uncounted"
+    ),
+}
 
 
 def _cables(evidence: SiteEvidence, links: Sequence[LinkResult]) -> list[_Cable]:
@@ -67,28 +91,6 @@ def _cables(evidence: SiteEvidence, links: Sequence[LinkResult]) -> list[_Cable]
         for name, out, into in both
         if (name, out) in results and (name, into) in results
     ]
-
-
-def _in_switch(
-    evidence: SiteEvidence, switch: str, cables: Sequence[_Cable], ports: Sequence[PortResult]
-) -> Finding | None:
-    entered = sum(_least(cable.leaving, Observer.SWITCH) for cable in cables)
-    own = {cable.tracks[0].port for cable in cables}
-    left = [_most(cable.entering, Observer.SWITCH) for cable in cables]
-    others = [port.upper_bytes for port in ports if port.switch == switch and port.port not in own]
-    dropped = [_dropped(link.tracks.get(Observer.SWITCH), evidence) for cable in cables for link in cable.tracks]
-    most = _sum([*left, *others, *dropped])
-    if most is None:
-        return None
-    lacking = entered - most - _allowed(evidence, len(cables))
-    if lacking <= 0:
-        return None
-    text = (
-        f"{at_least(entered)} entered {switch} from the nodes, and {at_most(most)} at the most left it by the ports "
-        f"it lists or were dropped there: {at_least(lacking)} cannot be found again. They were filtered (a frame whose "
-        f"receiver is where it came from), or left by a port that {switch} does not list"
-    )
-    return _finding(evidence, text, lacking, switch)
 
 
 def _at_hosts(evidence: SiteEvidence, cables: Sequence[_Cable]) -> Finding | None:
@@ -113,7 +115,7 @@ def _at_hosts(evidence: SiteEvidence, cables: Sequence[_Cable]) -> Finding | Non
         f"{at_most(claimed)} at the most: {at_least(lacking)} are claimed by nobody. Hosts dropped them uncounted, or "
         "left them out of their claims"
     )
-    return _finding(evidence, text, lacking, None)
+    return _finding(evidence, text, lacking)
 
 
 def _claimed(cable: _Cable) -> int | None:
@@ -167,12 +169,11 @@ def _sum(parts: Iterable[int | None]) -> int | None:
     return known
 
 
-def _finding(evidence: SiteEvidence, text: str, lacking: int, switch: str | None) -> Finding:
+def _finding(evidence: SiteEvidence, text: str, lacking: int) -> Finding:
     return Finding(
         FindingKind.BYTES_UNACCOUNTED,
         certain=False,
         text=text,
-        switch=switch,
         bytes_at_least=lacking,
         from_ns=evidence.period.from_ns,
         to_ns=evidence.period.to_ns,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from controller.crosscheck.model import (
     Finding,
@@ -25,6 +26,7 @@ from controller.observations.meters import MeterFindings
 from controller.observations.pairs import PairCounts
 from controller.observations.runs import runs
 from controller.observations.series import Note, Series, paired
+from controller.observations.shares import Shares, shared
 from controller.observations.silences import Silences
 from controller.observations.staleness import stale_switches, widened
 from controller.observations.switches import SwitchRecord, list_was_checked, read_switch, series_of
@@ -61,6 +63,7 @@ def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
         about_switches=about_switches,
         about_meters=tuple(told.findings),
         pairs=tuple(told.pairs),
+        shared=shared(told.shares),
     )
 
 
@@ -130,6 +133,7 @@ class _Told:
 
     findings: list[Finding] = field(default_factory=list)
     pairs: list[NodePair] = field(default_factory=list)
+    shares: dict[str, Shares] = field(default_factory=dict)
 
 
 def _links(
@@ -143,6 +147,9 @@ def _links(
     found = runs(journal, period)
     silences = Silences(journal, period, found, longest_gap_ns=site.assumptions.crosscheck.largest_gap_ns)
     loads = load_budgets(journal, period)
+    for node, dpus in groupby(sorted(site.agents(), key=_node_of), key=_node_of):
+        ports = {(dpu.name, port): direction for dpu in dpus for port, direction in _entering(dpu).items()}
+        told.shares[node] = Shares(node, ports)
     for dpu in site.agents():
         paths = list(_paths(site, dpu))
         groups = {group for path in paths for group in (path.uplinks, path.host_ports)}
@@ -152,6 +159,7 @@ def _links(
             limit_findings(journal, dpu, period),
             TableFindings(journal, dpu.name, dpu.node, period),
             pairs=by_node,
+            shares=told.shares[dpu.node],
         )
         agent = read_agent(journal, dpu.name, sorted(groups, key=str), period, drift_ppm=_drift(site), hears=heard)
         told.findings.extend(heard.findings())
@@ -168,6 +176,10 @@ def _links(
                 if claims and path.host_interfaces:
                     tracks.add(Observer.HOST, host[path.host_interfaces], source=dpu.node)
             yield from tracks.evidence()
+
+
+def _node_of(dpu: Dpu) -> str:
+    return dpu.node
 
 
 def _entering(dpu: Dpu) -> dict[str, Direction]:

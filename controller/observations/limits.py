@@ -19,6 +19,7 @@ from controller.observations.limitbuckets import BucketScan
 from controller.observations.loads import LoadFindings
 from controller.observations.meters import MeterFindings
 from controller.observations.pairs import PairCounts
+from controller.observations.shares import Shares
 from controller.observations.tables import TableFindings
 from controller.site import Dpu
 from protos.lease import Lease, Revocation, Slot
@@ -223,12 +224,14 @@ class LimitFindings:
 class Heard:
     """Several that listen to the same frames; those in ``finding`` have findings to tell."""
 
-    def __init__(self, *finding: MeterFindings | LimitFindings | TableFindings, pairs: PairCounts) -> None:
-        self._finding, self._pairs = finding, pairs
+    def __init__(
+        self, *finding: MeterFindings | LimitFindings | TableFindings, pairs: PairCounts, shares: Shares
+    ) -> None:
+        self._finding, self._pairs, self._shares = finding, pairs, shares
 
     def take(self, frame: frame_pb2.Frame, from_ns: int, to_ns: int) -> None:
         """Let each take it."""
-        for each in (*self._finding, self._pairs):
+        for each in (*self._finding, self._pairs, self._shares):
             each.take(frame, from_ns, to_ns)
 
     def findings(self) -> list[Finding]:

@@ -17,6 +17,7 @@ from controller.report.cables import WORST_FIRST
 from controller.report.pairs import PairLine, pair_lines
 from controller.report.rows import Row, link_order, row
 from controller.report.series import seen
+from controller.report.sumlines import SumLine, sum_lines
 
 MOST_OPEN_ROWS = 16
 """With more links and directions than this the report shows the worst first and folds the whole table."""
@@ -81,6 +82,7 @@ class View:
     hidden_sentence: str
     hidden: Sequence[blind.HiddenLine]
     ports: Sequence[PortLine]
+    sums: Sequence[SumLine]
     pairs: Sequence[PairLine]
     weights: Sequence[WeightLine]
     gap_words: str
@@ -132,6 +134,7 @@ def build(
         hidden_sentence=blind.hidden_sentence(result),
         hidden=blind.hidden(results),
         ports=_ports(result),
+        sums=sum_lines(result.sums),
         pairs=pair_lines(result.pairs),
         weights=_weights(result),
         gap_words=blind.counted(gaps, restarts),
