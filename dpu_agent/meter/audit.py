@@ -9,14 +9,19 @@ Two questions, each second:
    the hook. Frames on their way a second ago have arrived by now: what is missing then is missing for certain. What is
    missing now may be on its way, up to what the kernel queues. Growth of either is ``offloaded-traffic-unmetered``.
 
+3. Where the card has offload statistics (a representor of its switch): did it receive more than came to the CPU? The
+   card's count may be old, so it is less by what came since: had nothing been offloaded, by no more than came to the
+   CPU in that time. Whatever it is more is ``offloaded-traffic-unmetered``, too (:class:`Offloads`).
+
 Packets decide, since drivers differ in which bytes of a frame they count.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
-from dpu_agent.meter.hooks import Chain
+from dpu_agent.meter.hooks import Chain, Offload
 from dpu_agent.meter.libbpf import ProgramId
 from protos.buckets import Totals
 
@@ -25,6 +30,8 @@ OFFLOADED = "offloaded-traffic-unmetered"
 HOOK_LOST = "hook-lost"
 IN_FLIGHT_PACKETS = 4_096
 """Most frames between driver and hook at once: net.core.netdev_max_backlog is 1000 a CPU unless set; a few CPUs."""
+STALE_LOOKS = 3
+"""A look a second: mlx5 serves the copy that the read before had fetched, and fetches once a second (en_rep.c)."""
 _PPM = 1_000_000
 
 
@@ -49,6 +56,31 @@ class Verdict:
     offloaded_ppm: int = 0
 
 
+class Offloads:
+    """Follows a card's offload statistics."""
+
+    def __init__(self) -> None:
+        self._looks: deque[Offload] = deque(maxlen=STALE_LOOKS + 1)
+        self._most: int | None = None
+
+    def grown(self, look: Offload) -> int:
+        """Return how many packets were certainly offloaded since that was last told; 0 if none for certain.
+
+        ``received`` less ``by_cpu`` is what was offloaded, less what ``received`` does not know of yet. So, while
+        nothing is offloaded, no look shows more than any look before it plus what came to the CPU in the
+        :data:`STALE_LOOKS` looks up to that one.
+        """
+        shown = look.received - look.by_cpu
+        grown = 0 if self._most is None else max(0, shown - self._most)
+        self._looks.append(look)
+        if grown:
+            self._most = shown
+        elif len(self._looks) > STALE_LOOKS:
+            most = shown + look.by_cpu - self._looks[0].by_cpu
+            self._most = most if self._most is None else min(self._most, most)
+        return grown
+
+
 @dataclass(slots=True)
 class Audit:
     """Follows one attachment. ``base`` is read the other way round: the meter first, then the port."""
@@ -56,6 +88,7 @@ class Audit:
     base: Look
     before: Look | None = None
     _unmetered: int = field(default=0)
+    _offloads: Offloads = field(default_factory=Offloads)
 
     def judge(self, chain: Chain, installed: ProgramId, look: Look) -> Verdict:
         """Return what ``chain`` and ``look`` say, read together."""
@@ -73,6 +106,11 @@ class Audit:
             texts.append(
                 f"the port counted at least {packets} packets since the meter was attached that never came to it"
             )
+            ppm = self._share(look)
+        offloaded = 0 if chain.offload is None else self._offloads.grown(chain.offload)
+        if offloaded and OFFLOADED not in findings:
+            findings.append(OFFLOADED)
+            texts.append(f"the card forwarded at least {offloaded} packets that never came to the CPU")
             ppm = self._share(look)
         self.before = look
         return Verdict(present, tuple(findings), tuple(texts), self._unmetered, max(0, octets), ppm)

@@ -13,11 +13,12 @@ import platform
 import socket
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 INGRESS_PARENT = 0xFFFF_FFF2
 """clsact's ingress: TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS), linux/pkt_sched.h."""
 _RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWTFILTER, _RTM_GETTFILTER = 16, 18, 44, 46
+_RTM_NEWSTATS, _RTM_GETSTATS = 92, 94
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _NLM_F_REQUEST, _NLM_F_DUMP = 1, 0x300
 _HEADER, _LINK, _TC, _ATTRIBUTE = (
@@ -27,6 +28,10 @@ _HEADER, _LINK, _TC, _ATTRIBUTE = (
     struct.Struct("=HH"),
 )
 _IFLA_STATS64, _IFLA_XDP = 23, 43
+_STATS = struct.Struct("=BxxxII")
+"""struct if_stats_msg, linux/if_link.h: family, ifindex, filter_mask."""
+_IFLA_STATS_LINK_64, _IFLA_STATS_LINK_OFFLOAD_XSTATS, _IFLA_OFFLOAD_XSTATS_CPU_HIT = 1, 4, 1
+_STATS_WANTED = 1 << _IFLA_STATS_LINK_64 - 1 | 1 << _IFLA_STATS_LINK_OFFLOAD_XSTATS - 1
 _IFLA_XDP_ATTACHED, _IFLA_XDP_PROG_ID = 2, 4
 _TCA_KIND, _TCA_OPTIONS = 1, 2
 _TCA_BPF_NAME, _TCA_BPF_TAG, _TCA_BPF_ID = 7, 10, 11
@@ -55,10 +60,22 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class Offload:
+    """What a card says it received at a port, and what of that came to the CPU, in packets; read together.
+
+    The card's own count is as old as its driver lets it be; what the CPU saw is of the moment.
+    """
+
+    received: int
+    by_cpu: int
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """What a frame that a port receives meets, in order, and what the port has counted.
 
     Attributes:
+        offload: the card's offload statistics; None where the driver has none (all but representors of a switch).
         xdp: number of the XDP program, 0: none.
         tcx: numbers of the tcx programs.
         filters: in the order in which they run.
@@ -71,6 +88,7 @@ class Chain:
     filters: tuple[Filter, ...]
     packets: int
     bytes: int
+    offload: Offload | None = None
 
 
 class Hooks:
@@ -97,12 +115,13 @@ class Hooks:
             link = self._ask(_RTM_GETLINK, 0, _LINK.pack(socket.AF_UNSPEC, 0, ifindex, 0, 0))
             tcx = self._tcx(ifindex)
             filters = self._ask(_RTM_GETTFILTER, _NLM_F_DUMP, _TC.pack(socket.AF_UNSPEC, ifindex, 0, INGRESS_PARENT, 0))
+            offload = self._offload(ifindex)
         except OSError as error:
             if error.errno == errno.ENODEV:
                 return None
             self.close()
             raise
-        return chain_of(ifindex, link, tcx, filters)
+        return replace(chain_of(ifindex, link, tcx, filters), offload=offload)
 
     def close(self) -> None:
         """Close the socket."""
@@ -130,6 +149,16 @@ class Hooks:
                 found.append((got, content))
                 if not flags & _NLM_F_DUMP:
                     return found
+
+    def _offload(self, ifindex: int) -> Offload | None:
+        """The card's offload statistics; None where kernel or driver have none."""
+        try:
+            answer = self._ask(_RTM_GETSTATS, 0, _STATS.pack(socket.AF_UNSPEC, ifindex, _STATS_WANTED))
+        except OSError as error:
+            if error.errno in {errno.EOPNOTSUPP, errno.EINVAL}:
+                return None
+            raise
+        return offload_of(answer)
 
     def _tcx(self, ifindex: int) -> tuple[int, ...]:
         """The tcx programs; none where the kernel has no tcx (before 6.6)."""
@@ -196,6 +225,17 @@ def chain_of(
         number = -1  # several modes at once: the kernel then gives no single number
     found = [each for kind, content in filters if kind == _RTM_NEWTFILTER and (each := _filter(content)) is not None]
     return Chain(ifindex, number, tuple(tcx), tuple(found), packets, received)
+
+
+def offload_of(answer: Sequence[tuple[int, bytes]]) -> Offload | None:
+    """Return the offload statistics in the kernel's answer; None where the driver gives none."""
+    for kind, content in answer:
+        own = attributes(content[_STATS.size :]) if kind == _RTM_NEWSTATS else {}
+        offload = attributes(own.get(_IFLA_STATS_LINK_OFFLOAD_XSTATS, b""))
+        total, hit = own.get(_IFLA_STATS_LINK_64, b""), offload.get(_IFLA_OFFLOAD_XSTATS_CPU_HIT, b"")
+        if len(total) >= 8 and len(hit) >= 8:
+            return Offload(*struct.unpack_from("=Q", total), *struct.unpack_from("=Q", hit))
+    return None
 
 
 def _filter(content: bytes) -> Filter | None:

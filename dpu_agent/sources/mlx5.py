@@ -1,4 +1,4 @@
-"""mlx5 counters by layer, from ``ethtool -S`` and the kernel's offload statistics.
+"""mlx5 counters by layer, from ``ethtool -S``.
 
 Tested on constructed outputs; they await a BlueField. What each counter is, and the trap in it
 (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst):
@@ -12,15 +12,14 @@ Tested on constructed outputs; they await a BlueField. What each counter is, and
   as merged, its bytes leave out what is sent as multicast while its packets do not. Never used for bytes.
 - ``rx_bytes`` and ``tx_bytes`` on a representor are what the Arm cores handled, the slow path; they stand still when
   flows are offloaded. Layer :data:`SLOW_PATH`, kept apart and never a port's total.
-- ``IFLA_OFFLOAD_XSTATS_CPU_HIT`` (``ip stats show ... subgroup cpu_hit``) is the software part of the port's total:
-  total less it is what was offloaded.
+- ``IFLA_OFFLOAD_XSTATS_CPU_HIT`` (``ip stats show ... subgroup cpu_hit``), the software part of a representor's total,
+  is the kernel's: the meter's audit reads it (:mod:`dpu_agent.meter.hooks`).
 
 Absent stays absent: a name that is not there gives None, never 0.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ from protos.reading import Direction, Framing, Observer
 _LINE = re.compile(r"\s*(?P<name>[A-Za-z0-9_.\[\]-]+):\s*(?P<value>[0-9]+)\s*", re.ASCII)
 _MOST = (1 << 64) - 1
 _KINDS = ("unicast", "multicast", "broadcast")
-_PPM = 1_000_000
 
 WIRE = SourceDescription(
     name="mlx5-phy",
@@ -123,40 +121,3 @@ def _vport_sum(values: Mapping[str, int], word: str, unit: str) -> int | None:
     parts = [values.get(name) for name in names]
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
-
-
-def parse_cpu_hit(text: str) -> CounterValues | None:
-    """Return what ``ip -j stats show dev X group offload subgroup cpu_hit`` says was received by software.
-
-    None: the kernel or the driver does not tell.
-
-    Raises:
-        CounterTextError: it is not that.
-    """
-    try:
-        shown = json.loads(text or "[]")
-        for entry in shown:
-            if entry.get("group") == "offload" and entry.get("subgroup") == "cpu_hit" and "stats64" in entry:
-                received = entry["stats64"]["rx"]
-                return CounterValues(_count(received["bytes"]), _count(received["packets"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CounterTextError(f"not what `ip -j stats show` prints: {error!r}") from error
-    return None
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
-        raise CounterTextError(f"{value!r} is not a counter")
-    return value
-
-
-def offloaded_ppm(before: tuple[int, int], after: tuple[int, int]) -> int | None:
-    """Return which part of the bytes between two looks was offloaded, parts per million; None if nothing moved.
-
-    Each look is (total, software part). A software part that grew by more than the total is taken for no offload: the
-    two are not read at one instant.
-    """
-    total, software = after[0] - before[0], after[1] - before[1]
-    if total <= 0 or software < 0:
-        return None
-    return max(0, total - software) * _PPM // total

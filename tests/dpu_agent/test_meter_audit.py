@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpu_agent.meter.audit import HOOK_BYPASSED, IN_FLIGHT_PACKETS, OFFLOADED, Audit, Look, Verdict
+from dpu_agent.meter.audit import (
+    HOOK_BYPASSED,
+    IN_FLIGHT_PACKETS,
+    OFFLOADED,
+    STALE_LOOKS,
+    Audit,
+    Look,
+    Offloads,
+    Verdict,
+)
 from dpu_agent.meter.drain import LaneMark, Mark
-from dpu_agent.meter.hooks import Chain, Filter, chain_of
+from dpu_agent.meter.hooks import Chain, Filter, Offload, chain_of, offload_of
 from dpu_agent.meter.layout import MARKS_BYTES
 from dpu_agent.meter.libbpf import ProgramId
 from dpu_agent.meter.marks import Marks, read, write
@@ -82,6 +91,51 @@ def test_an_honest_port_is_never_accused(steps: list[tuple[int, int]]) -> None:
         assert audit.judge(chain(INSTALLED), OWN, look(port, max(before, port - on_their_way))).findings == ()
 
 
+# ---------------------------------------------------------------- the card's statistics: constructed, await hardware
+
+
+def test_what_the_card_forwarded_by_itself_is_told_each_second_that_it_does() -> None:
+    offloads = Offloads()
+    looks = [(100, 100), (200, 200), (300, 300), (400, 400), (500, 500), (1_500, 600), (2_500, 700), (2_600, 800)]
+    # The first certain look takes off what came to the CPU while the card's count may have been old.
+    assert [offloads.grown(Offload(*each)) for each in looks] == [0, 0, 0, 0, 0, 600, 900, 0]
+
+
+def test_an_offload_is_a_finding_with_its_share_and_a_doubt_of_the_second_before() -> None:
+    audit, found = Audit(look(0, 0)), []
+    for received, by_cpu in ((100, 100), (100, 100), (100, 100), (100, 100), (900, 100)):
+        told = Chain(3, 0, (), (INSTALLED,), 0, 0, Offload(received, by_cpu))
+        found.append(audit.judge(told, OWN, look(received, by_cpu)))
+    assert [each.findings for each in found] == [(), (), (), (), (OFFLOADED,)]
+    assert "the card forwarded at least 800 packets that never came to the CPU" in found[-1].texts
+    assert found[-1].offloaded_ppm == 1_000_000
+
+
+@given(st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, STALE_LOOKS)), min_size=1, max_size=40))
+def test_a_card_that_forwards_nothing_is_never_accused(steps: list[tuple[int, int]]) -> None:
+    """Its count is that of any look of the last few, and never goes back."""
+    offloads, counted, shown = Offloads(), [0], 0
+    for came, age in steps:
+        counted.append(counted[-1] + came)
+        shown = max(shown, counted[max(0, len(counted) - 1 - age)])
+        assert offloads.grown(Offload(shown, counted[-1])) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=5, max_size=40), st.integers(0, 3))
+def test_never_more_is_told_than_was_offloaded_and_all_of_it_once_it_rests(
+    steps: list[tuple[int, int]], age: int
+) -> None:
+    """Whatever is not certain in traffic is certain in a rest before and after it."""
+    steps = [*[(0, 0)] * 5, *steps, *[(0, 0)] * 5]
+    offloads, cpu, card, told, offloaded = Offloads(), 0, [0], 0, 0
+    for to_cpu, past in steps:
+        cpu, offloaded = cpu + to_cpu, offloaded + past
+        card.append(card[-1] + to_cpu + past)
+        told += offloads.grown(Offload(card[max(0, len(card) - 1 - age)], cpu))
+        assert told <= offloaded
+    assert told == offloaded
+
+
 # ---------------------------------------------------------------- the kernel's answers
 
 
@@ -99,6 +153,17 @@ def test_any_answers_are_a_chain_or_refused(content: list[tuple[int, bytes]]) ->
 def attribute(kind: int, value: bytes) -> bytes:
     size = 4 + len(value)
     return struct.pack("=HH", size, kind) + value + bytes(-size % 4)
+
+
+def test_offload_statistics_where_the_driver_has_them() -> None:
+    total, hit = (struct.pack("=24Q", packets, *range(23)) for packets in (700, 40))
+    nested = attribute(4, attribute(1, hit))
+    told = struct.pack("=BxxxII", 0, 3, 9) + attribute(1, total)
+    assert offload_of([(92, told + nested)]) == Offload(700, 40)
+    assert offload_of([(92, told)]) is None, "a veth"
+    assert offload_of([(92, struct.pack("=BxxxII", 0, 3, 9) + nested)]) is None
+    assert offload_of([]) is None
+    assert offload_of([(92, told + attribute(4, attribute(1, b"short")))]) is None
 
 
 def test_numbers_tags_and_order_of_filters() -> None:

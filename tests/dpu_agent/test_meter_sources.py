@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -86,31 +85,6 @@ def test_any_text_is_counters_or_refused(text: str) -> None:
     except mlx5.CounterTextError:
         return
     assert all(0 <= value < 1 << 64 for value in found.values())
-
-
-def cpu_hit(octets: object, packets: object = 1) -> str:
-    received = {"bytes": octets, "packets": packets}
-    return json.dumps([{"ifname": "x", "group": "offload", "subgroup": "cpu_hit", "stats64": {"rx": received}}])
-
-
-def test_what_software_saw_and_what_it_did_not() -> None:
-    assert mlx5.parse_cpu_hit(cpu_hit(1_000, 7)) == CounterValues(1_000, 7)
-    assert mlx5.offloaded_ppm((0, 0), (1_000, 250)) == 750_000
-    assert mlx5.offloaded_ppm((0, 0), (1_000, 1_000)) == 0
-    assert mlx5.offloaded_ppm((0, 0), (1_000, 1_001)) == 0
-    assert mlx5.offloaded_ppm((5, 5), (5, 5)) is None, "nothing moved: no share"
-    assert mlx5.offloaded_ppm((0, 10), (100, 5)) is None, "a reset: no share"
-
-
-@pytest.mark.parametrize("text", ["", "[]", json.dumps([{"group": "link"}])])
-def test_a_kernel_that_does_not_tell_is_none(text: str) -> None:
-    assert mlx5.parse_cpu_hit(text) is None
-
-
-@pytest.mark.parametrize("text", ["{", "7", cpu_hit("5"), cpu_hit(-1), cpu_hit(1.5), cpu_hit(True), cpu_hit(1 << 64)])
-def test_what_is_not_the_offload_statistics_is_refused(text: str) -> None:
-    with pytest.raises(mlx5.CounterTextError):
-        mlx5.parse_cpu_hit(text)
 
 
 def test_infiniband_counts_words_of_four_bytes(tmp_path: Path) -> None:
