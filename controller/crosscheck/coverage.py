@@ -20,6 +20,7 @@ Stretches = tuple[tuple[int, int], ...]
 """Disjoint stretches of time in order, nanoseconds of the timeline."""
 
 OFF_HOST = (Observer.DPU_HOST_PORT, Observer.DPU_UPLINK, Observer.SWITCH)
+UNEXPLAINED = "nothing recorded says why"
 WHO = {
     "controller-stopped": "the controller was stopped",
     "network-cut": "the management network was cut",
@@ -114,7 +115,7 @@ def why(silences: Sequence[Silence], gap: tuple[int, int]) -> str:
             lengths[silence.who] = lengths.get(silence.who, 0) + overlap
             texts.setdefault(silence.who, silence.text)
     if not lengths:
-        return "nothing recorded says why"
+        return UNEXPLAINED
     told = []
     for who in sorted(lengths, key=lambda who: (-lengths[who], who)):
         text = f": {texts[who]}" if texts[who] else ""

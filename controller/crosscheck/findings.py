@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controller.crosscheck.case import Case
-from controller.crosscheck.coverage import Stretches, gaps, why
+from controller.crosscheck.coverage import UNEXPLAINED, Stretches, gaps, why
 from controller.crosscheck.laws import LAWS, Law
 from controller.crosscheck.liars import DOMAIN_NAMES, UNDECIDABLE, Conflict, explanations, host_alone, told
 from controller.crosscheck.model import Finding, FindingKind, Holds, LawResult, LimitResult
+from controller.crosscheck.observed import Observed
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.wording import at_least, at_most, moment, name, stretch
 from protos.reading import Direction, Observer, TrustDomain
@@ -130,12 +131,31 @@ def unseen(case: Case, looked: Mapping[Observer, Stretches]) -> list[Gap]:
             if end - start <= case.assumptions.largest_gap_ns and not whole:
                 continue
             most = bounds(one.bytes, start - case.origin, end - case.origin)[1] if one.usable else None
-            reason = why(one.track.looked, (start, end))
-            if not one.usable and one.problems:
-                reason = one.problems[0]
+            reason = _why_unseen(one, start, end)
             link, node = case.evidence.link, case.evidence.node
             found.append(Gap(link, node, observer, start, end, reason, case.direction, most))
     return found
+
+
+def _why_unseen(one: Observed, start: int, end: int) -> str:
+    """Return why an observer gave no usable evidence in a stretch.
+
+    1. It contradicts itself as a whole.
+    2. Readings of the stretch belong to counter epochs that contradict themselves: who was not looking is then only a
+       part of it, if anybody was not.
+    3. Who was not looking, as recorded.
+    """
+    if not one.usable and one.problems:
+        return one.problems[0]
+    void = {wrong.epoch: str(wrong) for wrong in one.counted.contradictions}
+    met = {
+        each.epoch
+        for each in one.track.readings
+        if each.epoch in void and each.latest_ns > start and each.earliest_ns < end
+    }
+    told = [f"{name(one.observer)} contradicts itself: {void[epoch]}" for epoch in sorted(met)]
+    recorded = why(one.track.looked, (start, end))
+    return "; ".join([*told, *([recorded] if recorded != UNEXPLAINED or not told else [])])
 
 
 def gap_findings(found: Iterable[Gap]) -> list[Finding]:

@@ -104,8 +104,14 @@ def read_agent(
         after += at_ns > period.to_ns
         if after >= FRAMES_AT_EDGES:
             break
+    steps = [
+        Note(each.after_ns, each.before_ns, f"the agent's clock contradicts itself: {each.reason}")
+        for clock in clocks.values()
+        for each in clock.steps
+    ]
     for group, series in found.items():
         series.buckets = buckets.runs(group.ports)
+        series.notes += steps
     for numbers, from_ns, to_ns in holes:
         for series in found.values():
             series.notes.append(Note(from_ns, to_ns, _lost_frames(numbers, losses)))
@@ -138,7 +144,7 @@ def _add(series: Series, group: PortGroup, look: _Look) -> None:
     window = _window(found, look.clock, look.received_ns) if found and look.clock is not None else None
     wrong = _wrong(group, found, look, window)
     if wrong is not None or window is None:
-        series.note(look.at_ns, look.received_ns, wrong or "the agent's clock cannot be placed on the timeline")
+        series.note(look.at_ns, look.received_ns, wrong or f"the agent could not read {', '.join(group.ports)}")
         return
     earliest_ns, latest_ns, width_ns = window
     key = (look.boot_id, *((port.port, port.source, port.epoch) for port in found))
@@ -188,9 +194,11 @@ def _wrong(
             return f"the agent could not read {port.port}: {port.missing.value}"
     if look.clock is None:
         return "no clock exchange of the agent's boot is journaled"
-    if window is None:
-        return "the agent's clock cannot be placed on the timeline"
-    return None
+    if window is not None:
+        return None
+    if look.clock.went_backwards:
+        return "the agent's clock contradicts itself: in one boot it read less than it had before"
+    return "the agent's clock contradicts itself: it puts a frame after the time at which it was received"
 
 
 def _reason(ports: Sequence[PortReading]) -> str:

@@ -9,6 +9,7 @@ from controller.crosscheck.model import Finding, FindingKind, Period
 from controller.site import Site
 from controller.topology import PortWiring, Wiring, wiring
 from switch.flaps import flaps
+from switch.forwarding import FORWARDING_PORT, VLAN_FORWARDING_PORT
 from switch.lldp import REMOTE_ENTRY
 from switch.ports import Poll, PortSample
 
@@ -19,6 +20,9 @@ _KINDS = {
 """A port that is up without anybody on it is told of by the cross-check, from its counters."""
 
 
+_TABLES = (REMOTE_ENTRY, FORWARDING_PORT, VLAN_FORWARDING_PORT)
+
+
 class WiringFindings:
     """Collects what one switch's discoveries contradict in the site file; the same thing seen twice is one finding."""
 
@@ -27,11 +31,11 @@ class WiringFindings:
         self._found: dict[tuple[FindingKind, str, str], Finding] = {}
 
     def take(self, poll: Poll) -> None:
-        """Compare one discovery; one without neighbours, or outside the period, says nothing."""
+        """Compare one discovery; one without neighbours and stations, or outside the period, says nothing."""
         if not self._period.from_ns < poll.received_ns or poll.first_sent_ns > self._period.to_ns:
             return
         bindings = (binding for exchange in poll.exchanges for binding in exchange.varbinds)
-        if not any(binding.oid[: len(REMOTE_ENTRY)] == REMOTE_ENTRY for binding in bindings):
+        if not any(binding.oid[: len(table)] == table for binding in bindings for table in _TABLES):
             return
         for port in wiring(self._site, self._switch, poll):
             kind = _KINDS.get(port.state)

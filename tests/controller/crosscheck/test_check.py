@@ -354,3 +354,18 @@ def test_the_same_evidence_gives_the_same_result() -> None:
         link(everywhere(steady(T0, T0 + 60 * S, 50_000)), limits=(LIMIT,), start=START, end=END), period=PERIOD
     )
     assert crosscheck(evidence) == crosscheck(evidence)
+
+
+def test_a_gap_of_readings_that_contradict_each_other_says_so() -> None:
+    """One counter epoch of two is void: the time it would have covered was not unwatched, it was contradicted."""
+    pollers = {Observer.DPU_UPLINK: Poller(width=MS, resets=(T0 + 30 * S,))}
+    one = link(everywhere(steady(T0, T0 + 60 * S, 50_000)), start=START, end=END, pollers=pollers)
+    track = one.tracks[Observer.DPU_UPLINK]
+    at = next(number for number, reading in enumerate(track.readings) if reading.latest_ns > T0 + 50 * S)
+    forged = replace(track.readings[at], bytes=track.readings[at - 5].bytes - 1)
+    readings = (*track.readings[:at], forged, *track.readings[at + 1 :])
+    tracks = {**one.tracks, Observer.DPU_UPLINK: replace(track, readings=readings)}
+    result = crosscheck(site(replace(one, tracks=tracks), period=PERIOD))
+    (gap,) = [each for each in result.findings if each.kind is FindingKind.COVERAGE_GAP]
+    assert "the DPU's uplink contradicts itself: its readings of counter epoch 1 contradict each other" in gap.text
+    assert "nothing recorded says why" not in gap.text

@@ -295,3 +295,18 @@ def test_the_site_file_in_force_splits_the_period(make_site: Make, tmp_path: Pat
         assert found[1].content == b"changed"
         assert [one.content for one in inventories(journal, period(42, 50))] == [b"changed"]
         assert len(inventories(journal, period(10, 30))) == 1
+
+
+@pytest.mark.parametrize(("jump_s", "told"), [(-5, "in one boot it read less than it had before"), (40, "jumped")])
+def test_a_clock_that_contradicts_itself_is_told(
+    make_site: Make, site: Site, tmp_path: Path, jump_s: int, told: str
+) -> None:
+    simulated = make_site(2)
+    node = simulated.nodes[0]
+    honest = node.agent_ns
+    node.agent_ns = lambda ns: honest(ns) + (jump_s * S if ns > START + 30 * S else 0)  # type: ignore[method-assign]
+    # Frames are lost around the jump, so that there is a gap to be explained.
+    simulated.silent_agents["node1-dpu0"] = [(27, 36)]
+    track = _link(_gather(simulated, site, tmp_path, period(10, 50)), "node1/p0").tracks[Observer.DPU_UPLINK]
+    texts = [silence.text for silence in track.looked]
+    assert any("the agent's clock contradicts itself" in text and told in text for text in texts), texts
