@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.corpus.honest import HONEST, Both
-from controller.corpus.training import TRAINING
+from controller.corpus.training import TRAINING, Method
 from controller.rules.examine import shapes
 from controller.rules.finding import Kind, Severity
 from controller.rules.limits import REPORT_LIMITS, over_limit
+from controller.rules.probability import at_least_poisson
 from controller.rules.series import Flow, Series
 from controller.rules.shape import HOUR_NS, Shape
 from protos.units import NS_PER_S
@@ -53,15 +54,38 @@ class Scored:
 
 def score(shape: Shape, *, seed: int, nodes: int, days: float, honest_only: bool = False) -> Iterator[Scored]:
     """Yield a row for each honest class, and for each way to train at each strength."""
-    minutes = int(days * 1_440)
-    for label, make in HONEST.items():
-        made = (make(np.random.default_rng([seed, 1, *label.encode(), node]), minutes) for node in range(nodes))
-        yield _scored(label, True, 0, list(_alarms(made, shape)), days)
+    for label in HONEST:
+        yield score_honest(label, shape, seed=seed, nodes=nodes, days=days)
     for method in () if honest_only else TRAINING:
         for strength in STRENGTHS:
-            seeds = ([seed, 2, strength, *method.name.encode(), node] for node in range(nodes))
-            made = (method.make(np.random.default_rng(each), minutes, strength) for each in seeds)
-            yield _scored(method.name, False, strength, list(_alarms(made, shape)), days)
+            yield score_training(method, strength, shape, seed=seed, nodes=nodes, days=days)
+
+
+def score_honest(label: str, shape: Shape, *, seed: int, nodes: int, days: float) -> Scored:
+    """Return the row of one honest class."""
+    seeds = ([seed, 1, *label.encode(), node] for node in range(nodes))
+    made = (HONEST[label](np.random.default_rng(each), int(days * 1_440)) for each in seeds)
+    return _scored(label, True, 0, list(_alarms(made, shape)), days)
+
+
+def score_training(method: Method, strength: int, shape: Shape, *, seed: int, nodes: int, days: float) -> Scored:
+    """Return the row of one way to train, hidden with a strength."""
+    seeds = ([seed, 2, strength, *method.name.encode(), node] for node in range(nodes))
+    made = (method.make(np.random.default_rng(each), int(days * 1_440), strength) for each in seeds)
+    return _scored(method.name, False, strength, list(_alarms(made, shape)), days)
+
+
+def at_most_a_year(alarms: int, node_days: float, confidence: float = 0.95) -> float:
+    """Return the alarms a node-year that so many seen do not exceed, with confidence.
+
+    The exact upper bound of a Poisson rate (Garwood 1936): the mean at which no more than ``alarms`` have the chance
+    ``1 - confidence``. None seen in three node-years is at most one a node-year.
+    """
+    low, high = 0.0, 10.0 * (alarms + 5)
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 1 - at_least_poisson(alarms + 1, middle) > 1 - confidence else (low, middle)
+    return high / (node_days / 365.25)
 
 
 def _alarms(made: Iterator[Both], shape: Shape) -> Iterator[tuple[list[tuple[float, Kind]], bool]]:
@@ -103,6 +127,7 @@ def rows(shape: Shape, *, seed: int, nodes: int, days: float, honest_only: bool 
             "caught": one.caught,
             "hours_to_detect": one.hours,
             "false_alarms_per_week": 7 * one.alarms / one.node_days if one.honest else None,
+            "at_most_per_node_year": at_most_a_year(one.alarms, one.node_days) if one.honest else None,
             "kinds": list(one.kinds),
             "over_limit": one.over_limit,
         }
@@ -110,11 +135,13 @@ def rows(shape: Shape, *, seed: int, nodes: int, days: float, honest_only: bool 
 
 def table(found: Iterator[dict[str, object]]) -> Iterator[str]:
     """Yield the rows as lines of text, as they come."""
-    yield f"{'class':32} {'hidden':>6} {'caught':>8} {'hours':>6} {'false/week':>10} {'over limit':>10}  by"
+    rates = f"{'false/week':>10} {'most/year':>9}"
+    yield f"{'class':32} {'hidden':>6} {'caught':>8} {'hours':>6} {rates} {'over limit':>10}  by"
     for row in found:
         caught, over = f"{row['caught']}/{row['nodes']}", f"{row['over_limit']}/{row['nodes']}"
         hours = "" if row["hours_to_detect"] is None else f"{row['hours_to_detect']:.1f}"
         false = "" if row["false_alarms_per_week"] is None else f"{row['false_alarms_per_week']:.2f}"
+        most = "" if row["at_most_per_node_year"] is None else f"{row['at_most_per_node_year']:.2f}"
         kinds = row["kinds"] if isinstance(row["kinds"], list) else []
-        text = f"{row['class']:32} {row['strength']:>6} {caught:>8} {hours:>6} {false:>10} {over:>10}"
+        text = f"{row['class']:32} {row['strength']:>6} {caught:>8} {hours:>6} {false:>10} {most:>9} {over:>10}"
         yield f"{text}  {', '.join(kinds)}"

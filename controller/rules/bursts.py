@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from controller.rules.series import Floats, Series
 from protos.units import NS_PER_S
@@ -19,6 +20,7 @@ LEAST_CONTRAST = 4.0
 JOIN_NS = 15 * NS_PER_S
 """Parts of a burst this close together are one burst."""
 _CLASSES = 128
+Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,9 @@ def find_bursts(series: Series) -> Bursts:
     if len(low) == 0 or len(high) == 0 or high.mean() < LEAST_CONTRAST * max(1.0, low.mean()):
         return Bursts((), float(np.median(known)), np.inf)
     quiet = float(np.median(low))
-    runs = _joined(_runs(series.rate, level, max(quiet, level / 2)), max(1, JOIN_NS // series.step_ns), series.rate)
-    found = [_burst(series, first, end, quiet) for first, end in runs]
-    return Bursts(tuple(found), quiet, level)
+    firsts, ends = _runs(series.rate, level, max(quiet, level / 2))
+    firsts, ends = _joined(firsts, ends, max(1, JOIN_NS // series.step_ns), series.rate)
+    return Bursts(_bursts(series, firsts, ends, quiet), quiet, level)
 
 
 def _otsu(logs: Floats) -> float:
@@ -87,31 +89,36 @@ def _otsu(logs: Floats) -> float:
     return float(10 ** edges[1:-1][[best[0], best[-1]]].mean())
 
 
-def _runs(rate: Floats, start_above: float, end_below: float) -> list[tuple[int, int]]:
-    """Return ``[first, end)`` of every stretch that begins above one level and lasts until below another."""
-    active = np.nan_to_num(rate, nan=-1.0) > end_below
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], active, [False]]).astype(np.int8)))
-    found = []
-    for first, end in zip(edges[::2], edges[1::2], strict=True):
-        hot = np.flatnonzero(rate[first:end] > start_above)
-        if len(hot):
-            found.append((int(first), int(end)))
-    return found
+def _runs(rate: Floats, start_above: float, end_below: float) -> tuple[Places, Places]:
+    """Return first and end of every stretch that begins above one level and lasts until below another."""
+    known = np.nan_to_num(rate, nan=-1.0)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], known > end_below, [False]]).astype(np.int8)))
+    firsts, ends = edges[::2], edges[1::2]
+    hot = np.concatenate([[0], np.cumsum(known > start_above)])
+    some = hot[ends] > hot[firsts]
+    return firsts[some], ends[some]
 
 
-def _joined(runs: list[tuple[int, int]], gap: int, rate: Floats) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for first, end in runs:
-        if joined and first - joined[-1][1] <= gap and not np.isnan(rate[joined[-1][1] : first]).any():
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((first, end))
-    return joined
+def _joined(firsts: Places, ends: Places, gap: int, rate: Floats) -> tuple[Places, Places]:
+    """Join neighbours no further apart than ``gap`` with nothing unknown in between."""
+    unknown = np.concatenate([[0], np.cumsum(np.isnan(rate))])
+    apart = (firsts[1:] - ends[:-1] > gap) | (unknown[firsts[1:]] > unknown[ends[:-1]])
+    return firsts[np.concatenate([[True], apart])[: len(firsts)]], ends[np.concatenate([apart, [True]])[-len(ends) :]]
 
 
-def _burst(series: Series, first: int, end: int, quiet: float) -> Burst:
-    rate = series.rate
-    whole = first > 0 and end < len(rate) and not np.isnan(rate[first - 1]) and not np.isnan(rate[end])
-    carried = max(0.0, series.volume(first, end) - quiet * (end - first) * series.step_s)
-    start_ns, peak = series.start_ns + first * series.step_ns, float(np.nanmax(rate[first:end]))
-    return Burst(first, end, start_ns, series.start_ns + end * series.step_ns, carried, bool(whole), peak)
+def _bursts(series: Series, firsts: Places, ends: Places, quiet: float) -> tuple[Burst, ...]:
+    if len(firsts) == 0:
+        return ()
+    # One bin more, so that a burst may end with the record; unknown bins carry nothing.
+    rate = np.concatenate([[np.nan], series.rate, [np.nan]])
+    known, places = np.nan_to_num(rate), np.stack([firsts, ends], axis=1).ravel() + 1
+    carried = np.add.reduceat(known, places)[::2] * series.step_s - quiet * (ends - firsts) * series.step_s
+    peaks = np.maximum.reduceat(known, places)[::2]
+    whole = ~np.isnan(rate[firsts]) & ~np.isnan(rate[ends + 1])
+    start_ns, step_ns = series.start_ns, series.step_ns
+    return tuple(
+        Burst(first, end, start_ns + first * step_ns, start_ns + end * step_ns, max(0.0, volume), complete, peak)
+        for first, end, volume, complete, peak in zip(
+            firsts.tolist(), ends.tolist(), carried.tolist(), whole.tolist(), peaks.tolist(), strict=True
+        )
+    )

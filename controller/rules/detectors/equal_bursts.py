@@ -57,20 +57,41 @@ def equal_bursts(series: Series, bursts: Bursts, shape: Shape) -> EqualBursts | 
     hidden |= _unknown_between(series, usable)
     best: EqualBursts | None = None
     tests = (len(usable) - LEAST_BURSTS + 1) * shape.rasters
+    spreads, _ = _newest(all_volumes, 1)
+    jitters, periods = _newest(between, 0)
     for count in range(LEAST_BURSTS, len(usable) + 1):
-        volumes, intervals = all_volumes[-count:], _single(between[-count + 1 :], hidden[-count + 1 :])
-        period = float(intervals.mean())
+        period, scatter = periods[count - 2], jitters[count - 2]
+        if hidden[-count + 1 :].any():
+            intervals = _single(between[-count + 1 :], hidden[-count + 1 :])
+            period = float(intervals.mean())
+            scatter = float(intervals.std() / period)
         if period > shape.longest_period_ns:
             continue
         # Both are known no better than the source prints and the raster divides.
-        spread = math.hypot(float(volumes.std(ddof=1) / volumes.mean()), series.resolution)
-        jitter = math.hypot(float(intervals.std() / period), series.step_ns / math.sqrt(6) / period)
-        chance = tests * max(
-            equal_by_chance(spread, count, shape.honest_volume_variation), regular_by_chance(jitter, len(intervals))
-        )
+        spread = math.hypot(spreads[count - 1], series.resolution)
+        jitter = math.hypot(scatter, series.step_ns / math.sqrt(6) / period)
+        chance = tests * regular_by_chance(jitter, count - 1)
+        if best is not None and chance >= best.chance:
+            continue
+        chance = max(chance, tests * equal_by_chance(spread, count, shape.honest_volume_variation))
         if best is None or chance < best.chance:
             best = EqualBursts(tuple(usable[-count:]), spread, jitter, period, min(1.0, chance))
     return best
+
+
+def _newest(values: Floats, lacking: int) -> tuple[list[float], list[float]]:
+    """Return the coefficient of variation of the newest 1, 2, ... values, and their mean.
+
+    ``lacking`` is 1 for the variation of a sample, 0 for that of all there are.
+    """
+    numbers, about = np.arange(1, len(values) + 1), float(values.mean())
+    off = values[::-1] - about
+    sums = np.cumsum(off)
+    squares = np.maximum(0.0, np.cumsum(off**2) - sums**2 / numbers)
+    means = about + sums / numbers
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variations = np.sqrt(squares / np.maximum(1, numbers - lacking)) / means
+    return variations.tolist(), means.tolist()
 
 
 def _volumes(series: Series, bursts: list[Burst]) -> Floats:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from controller.corpus.honest import HONEST
-from controller.corpus.score import score
+from controller.corpus.score import at_most_a_year, score
 from controller.corpus.training import TRAINING
 from controller.rules.bursts import find_bursts
 from controller.rules.detectors.together import rotating_load, synchronous_bursts
@@ -141,3 +142,10 @@ def test_the_score_is_the_same_for_the_same_seed() -> None:
     first, again = (list(score(DEFAULT_SHAPE, seed=3, nodes=1, days=1, honest_only=True)) for _ in range(2))
     assert first == again
     assert not any(each.alarms for each in first)
+
+
+@pytest.mark.parametrize("alarms", [0, 1, 3, 20])
+def test_the_bound_on_alarms_a_year_is_the_exact_one(alarms: int) -> None:
+    exact = stats.chi2.ppf(0.95, 2 * (alarms + 1)) / 2
+    assert at_most_a_year(alarms, 365.25) == pytest.approx(exact, rel=1e-6)
+    assert at_most_a_year(alarms, 3 * 365.25) == pytest.approx(exact / 3, rel=1e-6)
