@@ -78,7 +78,7 @@ def close_ports(config: AgentConfig, *, bpf_file_system: Path = BPF_FILE_SYSTEM,
 
 
 def _close(config: AgentConfig, names: list[str], bpf_file_system: Path) -> int:
-    policer = Policer(names, bpf_file_system=bpf_file_system, bucket_ns=config.bucket_ns or 1)
+    policer = Policer(names, bpf_file_system=bpf_file_system, bucket_ns=config.bucket_ns or 1, gated=True)
     try:
         there = {(order.port, order.traffic_class) for order in policer.read_back()}
         floors = [

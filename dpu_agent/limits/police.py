@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from dpu_agent.limits.gate import Gate
 from dpu_agent.limits.judged import JudgedRing
 from dpu_agent.limits.order import LimitClass, LimiterError, Moments, Order, Passed
 from dpu_agent.meter.errors import MeterUnavailableError
@@ -41,8 +42,11 @@ class Policer:
         load_library: Callable[[], LibBpf] = LibBpf,
         kernel_ns: Callable[[], int] = time.monotonic_ns,
         bucket_ns: int = 1_000_000,
+        gated: bool = False,
     ) -> None:
         """Open the maps of the meters, which must be there; ``bucket_ns`` is the width of their buckets.
+
+        With ``gated``, frames leave by a port only if they came past a policer (:mod:`dpu_agent.limits.gate`).
 
         Raises:
             LimiterError: a port has no meter, or the kernel refuses.
@@ -52,6 +56,7 @@ class Policer:
         self._passed: dict[tuple[str, LimitClass], int] = {}
         self._unplaced: dict[tuple[str, LimitClass], int] = {}
         self._kernel_ns = kernel_ns
+        self._gate: Gate | None = None
         try:
             self._library = load_library()
             for port in ports:
@@ -61,6 +66,11 @@ class Policer:
                     self._library.pinned(str(folder / POLICED_MAP)),
                 )
                 self._rings[port] = JudgedRing(self._library, folder / JUDGED_MAP, bucket_ns, kernel_ns())
+            if gated:
+                self._gate = Gate(ports, self._library, bpf_file_system=bpf_file_system)
+        except LimiterError:
+            self.close()
+            raise
         except (MeterUnavailableError, OSError) as error:
             self.close()
             raise LimiterError(f"{error}; {_REMEDY}") from error
@@ -84,16 +94,19 @@ class Policer:
             raise LimiterError(f"an order cannot be put in force: {error}") from error
 
     def read_back(self) -> tuple[Order, ...]:
-        """Return the orders in force; volumes are what is left of them.
+        """Return the orders in force, volumes as what is left of them; without those whose gate was not there.
+
+        A gate that went is told of so once, and is back.
 
         Raises:
             LimiterError: the kernel does not tell.
         """
+        ungated = self._check_gate()
         passed = {(each.port, each.traffic_class): each.passed_bytes for each in self.prove()}
         found = []
         for port, traffic_class, value in self._values(0, ORDER.size):
             active, rate, depth, ceiling, until_ns, floor_rate, floor_depth = ORDER.unpack(value)
-            if active:
+            if active and port not in ungated:
                 found.append(
                     Order(
                         port=port,
@@ -140,6 +153,9 @@ class Policer:
 
     def close(self) -> None:
         """Let go of the maps; the pins keep them, and the program goes on by them."""
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
         for ring in self._rings.values():
             ring.close()
         self._rings = {}
@@ -148,6 +164,12 @@ class Policer:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
         self._maps = {}
+
+    def _check_gate(self) -> tuple[str, ...]:
+        try:
+            return self._gate.check() if self._gate is not None else ()
+        except OSError as error:
+            raise LimiterError(f"the gates cannot be looked after: {error}") from error
 
     def _packed(self, order: Order, active: int) -> bytes:
         if order.port not in self._maps:

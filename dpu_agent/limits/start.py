@@ -62,7 +62,7 @@ def limiter_of(config: AgentConfig) -> Limiter:
     """
     if not config.bucket_ns:
         raise LimiterError("it limits in the meter's program, and the configuration has meter.bucket_us 0")
-    policer = Policer([port.name for port in config.ports], bucket_ns=config.bucket_ns)
+    policer = Policer([port.name for port in config.ports], bucket_ns=config.bucket_ns, gated=True)
     return Shaper(policer, ways_out(config.ports)) if config.limits.backend == SHAPE else policer
 
 

@@ -174,6 +174,16 @@ class LibBpf:
         """
         self.call("bpf_map_update_elem", descriptor, key, value, 0)
 
+    def look_up(self, descriptor: int, key: bytes, value_bytes: int) -> bytes:
+        """Return an element.
+
+        Raises:
+            OSError: it is not there.
+        """
+        found = ctypes.create_string_buffer(value_bytes)
+        self.call("bpf_map_lookup_elem", descriptor, key, ctypes.byref(found))
+        return found.raw
+
     def look_up_locked(self, descriptor: int, key: bytes, value_bytes: int) -> bytes:
         """Return an element as a whole, read under its own lock; the lock's bytes are zero.
 

@@ -31,16 +31,19 @@ from dpu_agent.meter.libbpf import BpfObject, LibBpf, MapInfo, ProgramId
 from protos.buckets import CLASSES
 
 OBJECT = Path(__file__).with_name("meter.bpf.o")
-PROGRAM = "weighbridge_meter"
+PROGRAM, GATE = "weighbridge_meter", "weighbridge_gate"
 BPF_FILE_SYSTEM = Path("/sys/fs/bpf")
 PINS = "weighbridge"
 _BPF_FS_MAGIC = 0xCAFE4A11
-_ARRAY, _LPM_TRIE = 2, 11
+_HASH, _ARRAY, _LPM_TRIE = 1, 2, 11
 _MMAPABLE, _NO_PREALLOC = 1 << 10, 1
 _TABLE_ENTRIES = 65_536
+_ENTERED_ENTRIES = 4_096
 _MAPPED = ("lanes", "ring", "peer_totals", "marks")
 TABLE4, TABLE6 = "table4", "table6"
 ORDERS, POLICED_MAP, JUDGED_MAP = "orders", "policed", "judged"
+ENTERED, GATE_PIN = "entered", "gate"
+"""The gate's map, and the gate's program itself: pinned for the limiter, which puts it in place."""
 
 
 def wanted(shape: Shape) -> dict[str, MapInfo]:
@@ -54,6 +57,7 @@ def wanted(shape: Shape) -> dict[str, MapInfo]:
         ORDERS: MapInfo(_ARRAY, 4, ORDER.size, len(CLASSES), 0),
         POLICED_MAP: MapInfo(_ARRAY, 4, POLICED.size, len(CLASSES), 0),
         JUDGED_MAP: MapInfo(_ARRAY, 4, JUDGED_WORDS * WORD, entries["judged"], _MMAPABLE),
+        ENTERED: MapInfo(_HASH, 4, 8, _ENTERED_ENTRIES, 0),
         TABLE4: MapInfo(_LPM_TRIE, KEY4.size, LABEL.size, _TABLE_ENTRIES, _NO_PREALLOC),
         TABLE6: MapInfo(_LPM_TRIE, KEY6.size, LABEL.size, _TABLE_ENTRIES, _NO_PREALLOC),
     }
@@ -145,6 +149,8 @@ def open_maps(library: LibBpf, code: bytes, shape: Shape, folder: Path) -> Maps:
         opened.load()
         if not pinned:
             _pin(library, opened, shape, folder)
+        (folder / GATE_PIN).unlink(missing_ok=True)
+        library.pin(opened.program(GATE), str(folder / GATE_PIN))
         sizes = {name: info.entries * info.value_bytes for name, info in wanted(shape).items()}
         mappings = [mmap.mmap(opened.map(name), sizes[name], mmap.MAP_SHARED) for name in _MAPPED]
         views = [memoryview(mapping) for mapping in mappings]

@@ -233,6 +233,15 @@ struct {
 	__type(value, struct judged);
 } judged SEC(".maps");
 
+// Interfaces whose frames may leave by a port where the gate stands: those at whose ingress the policer stands, and those
+// that are not limited; by interface number. Number 0 counts the frames that were refused.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u64);
+} entered SEC(".maps");
+
 // Returns whether the frame may pass.
 //
 // 1. The order, as a whole. Unknown addresses and what is not IP share the budget of other pods.
@@ -630,6 +639,22 @@ int weighbridge_meter(struct __sk_buff *skb)
 		}
 	}
 	return admit(skb, parsed.traffic_class, wire, segments, now_ns) ? TC_ACT_UNSPEC : TC_ACT_SHOT;
+}
+
+// At a port's egress, where limits are in force: a frame that came in by an interface nobody has looked at yet (a port
+// that was made anew has a new number) is dropped. What the DPU itself sends came in nowhere.
+SEC("classifier")
+int weighbridge_gate(struct __sk_buff *skb)
+{
+	__u32 from = skb->ingress_ifindex, none = 0;
+	__u64 *refused;
+
+	if (!from || bpf_map_lookup_elem(&entered, &from))
+		return TC_ACT_UNSPEC;
+	refused = bpf_map_lookup_elem(&entered, &none);
+	if (refused)
+		__sync_fetch_and_add(refused, 1);
+	return TC_ACT_SHOT;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

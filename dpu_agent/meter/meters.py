@@ -80,7 +80,7 @@ class Meters:
             raise AgentError(str(error)) from error
         for port in config.ports:
             self._open(port, last_sequence)
-        self._watcher = _Watcher(self._check)
+        self._watcher = Watcher(self._check)
 
     @property
     def table(self) -> Table:
@@ -184,7 +184,7 @@ class Meters:
             meter.check()
 
 
-class _Watcher:
+class Watcher:
     """Calls ``changed`` soon after an interface or a filter of this network namespace changes, on its own thread."""
 
     def __init__(self, changed: Callable[[], None]) -> None:

@@ -82,16 +82,12 @@ def test_what_is_in_force_stays(boot: Boot) -> None:
     assert order in policer.read_back()
     policer.close()
     assert boot.sent(FRAME, 20) > 0
-    # A port that was made anew while nobody ran is closed again, by the same orders.
+    # A port that was made anew while nobody ran is shut; then it has the same orders again.
     boot.path.unplug_host()
     boot.path.plug_host()
-    assert boot.sent(FRAME, 5) == 5 * len(FRAME)
+    assert boot.sent(FRAME, 5) == 0
     boot.close()
-    with boot.path.inside(DPU):
-        policer = Policer([HOST_PORT, UPLINK], bpf_file_system=boot.path.bpf)
-    policer.apply([replace(order, rate_bytes_per_s=0, depth_bytes=0)])
-    policer.close()
-    assert boot.sent(FRAME) == 0
+    assert boot.sent(FRAME, 5) > 0
 
 
 def test_what_cannot_be_closed_is_taken_down(boot: Boot, tmp_path: Path) -> None:
