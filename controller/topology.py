@@ -8,14 +8,18 @@ nobody lied about it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.site import Link, Site
 from protos.reading import Missing
 from switch.discovery import classify
+from switch.forwarding import stations
 from switch.lldp import Neighbour, neighbours
 from switch.ports import Poll, PortFault, PortSample
+
+_MOST_SHOWN = 3
+"""Addresses of one port in a sentence."""
 
 
 class Wiring(enum.Enum):
@@ -51,6 +55,7 @@ class PortWiring:
         text: in a sentence.
         up: whether the port is up; None if it is not known.
         octets: in and out together, as counted so far; None if it is not known.
+        addresses: of stations behind it, in hex, by the switch's forwarding table.
     """
 
     switch: str
@@ -63,6 +68,7 @@ class PortWiring:
     text: str
     up: bool | None
     octets: int | None
+    addresses: tuple[str, ...] = ()
 
 
 def wiring(site: Site, switch: str, poll: Poll) -> list[PortWiring]:
@@ -71,14 +77,18 @@ def wiring(site: Site, switch: str, poll: Poll) -> list[PortWiring]:
     1. A link's port: its own DPU there confirms it; another link's is a miscabled link; anybody else is an undeclared
        neighbour, beside the DPU too (something that both are plugged into).
     2. Any other port: a link's DPU there is a miscabled link.
-    3. A port that is not declared: whoever is there is an undeclared neighbour; up without anybody, an undeclared port.
-    4. Silence is no contradiction: the port is then unconfirmed, or down, or was not read.
+    3. A port that is not declared: whoever is there is an undeclared neighbour, also one who does not say who he is
+       and only shows in the forwarding table; up without anybody, an undeclared port.
+    4. A DPU who says he is at home while his address is behind another port is not confirmed.
+    5. Silence is no contradiction: the port is then unconfirmed, or down, or was not read.
 
     Args:
         site: what is declared.
         switch: which of its switches.
         poll: a discovery of it.
     """
+    behind = stations(poll.exchanges, poll.samples)
+    places = {address: port for port, addresses in behind.items() for address in addresses}
     there: dict[str, list[Neighbour]] = {}
     for neighbour in neighbours(poll.exchanges, poll.samples):
         there.setdefault(neighbour.port or f"local port {neighbour.local_number}", []).append(neighbour)
@@ -92,7 +102,8 @@ def wiring(site: Site, switch: str, poll: Poll) -> list[PortWiring]:
     for port in ports:
         here = there.get(port, [])
         entry = entries.get(port)
-        state, text = _judge(site, _Place(port, links.get(port), roles.get(port), here, entry))
+        place = _Place(port, links.get(port), roles.get(port), here, entry, behind.get(port, ()), places)
+        state, text = _judge(site, place)
         found.append(
             PortWiring(
                 switch=switch,
@@ -105,6 +116,7 @@ def wiring(site: Site, switch: str, poll: Poll) -> list[PortWiring]:
                 text=text,
                 up=entry.operational if isinstance(entry, PortSample) else None,
                 octets=_octets(entry),
+                addresses=place.addresses,
             )
         )
     return found
@@ -112,13 +124,22 @@ def wiring(site: Site, switch: str, poll: Poll) -> list[PortWiring]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One port: what is declared there, who is there, and how it was read."""
+    """One port: what is declared, who is there, how it was read, which addresses are behind it, and all others."""
 
     name: str
     link: Link | None
     role: str | None
     here: Sequence[Neighbour]
     entry: PortSample | PortFault | None
+    addresses: tuple[str, ...]
+    places: Mapping[str, str]
+
+    @property
+    def stations(self) -> str:
+        """The addresses behind it, for a sentence; empty if there are none."""
+        shown = ", ".join(_colons(address) for address in self.addresses[:_MOST_SHOWN])
+        more = len(self.addresses) - _MOST_SHOWN
+        return shown + (f" and {more} more" if more > 0 else "")
 
     @property
     def where(self) -> str:
@@ -140,6 +161,13 @@ def _judge(site: Site, place: _Place) -> tuple[Wiring, str]:
         told = ", ".join(each.told() for each in strangers)
         text = f"{place.where}; {told} is there{also}, which the site file does not know"
         return Wiring.UNDECLARED_NEIGHBOUR, text
+    for each in at_home:
+        away = next(
+            (own for own in (each.port_id, each.chassis) if place.places.get(own, place.name) != place.name), None
+        )
+        if away is not None and away not in place.addresses:
+            text = f"{place.where}; {each.told()} says he is there, but {_colons(away)} is behind {place.places[away]}"
+            return Wiring.UNCONFIRMED, text
     if at_home:
         return Wiring.CONFIRMED, f"{place.where}; {at_home[0].told()} is there"
     return _silent(place)
@@ -155,9 +183,16 @@ def _silent(place: _Place) -> tuple[Wiring, str]:
     if place.role is not None:
         told = ", ".join(each.told() for each in place.here)
         return Wiring.DECLARED, f"{place.where}; {told} is there" if told else place.where
+    if place.addresses and place.link is None:
+        return Wiring.UNDECLARED_NEIGHBOUR, f"{place.where}; {place.stations} is there and does not say who he is"
     if place.link is None:
         return Wiring.UNDECLARED_PORT, f"{place.where} and may carry traffic; nobody there says who he is"
-    return Wiring.UNCONFIRMED, f"{place.where}; nobody there says who he is"
+    also = f" ({place.stations} is there)" if place.addresses else ""
+    return Wiring.UNCONFIRMED, f"{place.where}; nobody there says who he is{also}"
+
+
+def _colons(address: str) -> str:
+    return ":".join(address[place : place + 2] for place in range(0, len(address), 2))
 
 
 def _link_of(site: Site, neighbour: Neighbour) -> Link | None:

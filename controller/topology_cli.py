@@ -29,7 +29,7 @@ def topology() -> None:
 
 @app.command()
 def check(site_file: SiteFile = SITE_FILE, as_json: AsJson = False) -> None:
-    """Ask every switch now which ports it has and who is at the other end of each cable (LLDP).
+    """Ask every switch now which ports it has and who is at the other end of each cable (LLDP, forwarding table).
 
     Exit code 0: every link is where it is declared and nothing else is there; 1: something contradicts the site file;
     3: something could not be confirmed.
@@ -44,6 +44,7 @@ def check(site_file: SiteFile = SITE_FILE, as_json: AsJson = False) -> None:
                 "declared": port.declared,
                 "link": port.link,
                 "found": list(port.found),
+                "addresses": list(port.addresses),
                 "up": port.up,
                 "octets": None if port.octets is None else str(port.octets),
                 "text": port.text,

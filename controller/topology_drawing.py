@@ -113,7 +113,8 @@ def _cables(
 
 def _said(port: PortWiring) -> str:
     if port.state.wrong or port.state is Wiring.CONFIRMED:
-        said = f"{port.state.value}: {', '.join(port.found) or 'nobody says who he is'}"
+        nobody = "nobody says who he is" + (f", {len(port.addresses)} addresses" if port.addresses else "")
+        said = f"{port.state.value}: {', '.join(port.found) or nobody}"
     else:
         said = f"{port.state.value}" + (f": {port.declared}" if port.link is None and port.declared else "")
     return said if len(said) <= _MOST_SAID else f"{said[: _MOST_SAID - 3]}..."

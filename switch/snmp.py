@@ -13,6 +13,7 @@ from dataclasses import replace
 from protos.reading import Missing
 from switch.bindings import Bindings, Unresolved
 from switch.exchange import Channel, NoAnswerError, ValueType, dotted
+from switch.forwarding import BRIDGE_PORT_INTERFACE, FORWARDING_PORT, MOST_REQUESTS, VLAN_FORWARDING_PORT
 from switch.interpret import Device, Row, text
 from switch.lldp import LOCAL_PORT_ENTRY, REMOTE_ENTRY
 from switch.look import Look
@@ -90,8 +91,9 @@ class SnmpSwitch:
         1. Walk ifName anew, and ifType beside it: a row that only one of them has shows a walk that stopped early
            (:mod:`switch.names`).
         2. Read every row as :meth:`read_ports` does; leave out the old rows of re-created interfaces.
-        3. Ask who is at the other end of the cables (LLDP-MIB); :func:`switch.lldp.neighbours` reads it from the
-           answers. An agent that does not know costs one question, and one that fails is only noted.
+        3. Ask who is at the other end of the cables (LLDP-MIB) and which addresses are behind the ports (BRIDGE-MIB);
+           :mod:`switch.lldp` and :mod:`switch.forwarding` read it from the answers. An agent that does not know
+           costs three questions, and one that fails is only noted.
         """
         async with self._lock:
             look = Look(self._channel, self._deadline_ns, self._now_ns)
@@ -104,6 +106,7 @@ class SnmpSwitch:
             rows = [row for row in map(self._unless_old, bindings.ports()) if row is not None]
             entries = await self._rows.read(look, rows)
             await _ask_for_neighbours(look)
+            await _ask_for_stations(look)
             poll = self._poll(look, [self._final(entries[row.port], row.port, look) for row in rows])
             return Discovery(poll, complete=not bindings.shortfall, text=bindings.shortfall)
 
@@ -266,3 +269,14 @@ async def _ask_for_neighbours(look: Look) -> None:
         remote = await walk_column(look, LOCAL_PORT_ENTRY)
     if remote.reason is not None:
         look.notes.append(f"who is at the other end of the cables could not be read: {remote.text}")
+
+
+async def _ask_for_stations(look: Look) -> None:
+    walk = await walk_column(look, VLAN_FORWARDING_PORT, most_requests=MOST_REQUESTS)
+    if not walk.rows and walk.reason is None:
+        walk = await walk_column(look, FORWARDING_PORT, most_requests=MOST_REQUESTS)
+    if walk.rows:
+        ports = await walk_column(look, BRIDGE_PORT_INTERFACE)
+        walk = ports if walk.reason is None else walk
+    if walk.reason is not None:
+        look.notes.append(f"which addresses are behind its ports could not be read to the end: {walk.text}")

@@ -27,7 +27,9 @@ class Walk:
     text: str = ""
 
 
-async def walk_column(channel: Channel, column: Oid, *, repetitions: int = REPETITIONS) -> Walk:
+async def walk_column(
+    channel: Channel, column: Oid, *, repetitions: int = REPETITIONS, most_requests: int = MOST_REQUESTS
+) -> Walk:
     """Return the rows of ``column`` in order.
 
     1. Ask for the successors of the last row, the first time of the column itself.
@@ -38,7 +40,7 @@ async def walk_column(channel: Channel, column: Oid, *, repetitions: int = REPET
     """
     rows: list[VarBind] = []
     shrunk = False
-    for _ in range(MOST_REQUESTS):
+    for _ in range(most_requests):
         try:
             exchange = await channel.get_bulk([rows[-1].oid if rows else column], repetitions)
         except NoAnswerError as error:
@@ -52,7 +54,7 @@ async def walk_column(channel: Channel, column: Oid, *, repetitions: int = REPET
         ended = _ended(exchange, column, rows)
         if ended is not None:
             return Walk(tuple(rows), *ended)
-    return Walk(tuple(rows), Missing.MALFORMED, f"the table did not end within {MOST_REQUESTS} requests")
+    return Walk(tuple(rows), Missing.MALFORMED, f"the table did not end within {most_requests} requests")
 
 
 def _ended(exchange: Exchange, column: Oid, rows: list[VarBind]) -> tuple[Missing | None, str] | None:
