@@ -304,7 +304,7 @@ def test_a_clock_that_contradicts_itself_is_told(
     simulated = make_site(2)
     node = simulated.nodes[0]
     honest = node.agent_ns
-    node.agent_ns = lambda ns: honest(ns) + (jump_s * S if ns > START + 30 * S else 0)  # type: ignore[method-assign]
+    node.agent_ns = lambda true_ns: honest(true_ns) + (jump_s * S if true_ns > START + 30 * S else 0)  # type: ignore[method-assign]
     # Frames are lost around the jump, so that there is a gap to be explained.
     simulated.silent_agents["node1-dpu0"] = [(27, 36)]
     track = _link(_gather(simulated, site, tmp_path, period(10, 50)), "node1/p0").tracks[Observer.DPU_UPLINK]
