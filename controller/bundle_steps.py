@@ -4,8 +4,8 @@
 2. Signatures: enough of the policy's keys signed the report's envelope.
 3. Statement: what was signed is a report, in its one spelling.
 4. Result: the document that is carried is the one that was signed, and has the signed verdict.
-5. Checkpoint: the policy's log signed it, under its own name.
-6. Witnesses: enough of the policy's witnesses cosigned it.
+5. Checkpoint: the policy's log signed it, under its own name, which is that of the report's site.
+6. Witnesses: enough of the policy's witnesses cosigned it, and none before the report's period was over.
 7. Report in the log: the leaf is this very envelope's, and is in the checkpoint's tree.
 8. Evidence in the log: the tree of the evidence is the beginning of the checkpoint's tree.
 9. Entries (full): each body is what its leaf names, and the leaves give the root that was signed, none left out; no
@@ -24,7 +24,7 @@ import hashlib
 import io
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -45,7 +45,11 @@ from controller.journal import Journal, Kind
 from controller.journal_fsck import fsck
 from controller.journal_leaf import Leaf
 from controller.judgement import json_text, judge_period
+from controller.logkeys import log_name
 from controller.program import program_sha256
+
+MOST_CLOCK_ERROR_NS = 600 * 10**9
+"""How far the clocks of a site and a witness may be apart, before the times of one are no times of the other's."""
 
 
 class Step(enum.Enum):
@@ -130,10 +134,14 @@ def verify(file: BinaryIO, policy: Policy, say: Say) -> Verified:
     say(Step.RESULT, f"the result of {len(head.result)} bytes is the signed one, and says {report.verdict} too")
     with _step(Step.CHECKPOINT):
         checkpoint, note = open_checkpoint(head.checkpoint, policy.log)
+        if checkpoint.origin != log_name(report.site):
+            raise VerificationError("the log is another site's than the report's")
     say(Step.CHECKPOINT, f"{checkpoint.origin} signed its tree of {checkpoint.size} entries")
     with _step(Step.WITNESSES):
         times = dict(check_quorum(note, policy.witnesses, policy.quorum))
-    say(Step.WITNESSES, f"{len(times)} of the policy's witnesses saw that tree; {policy.quorum} are asked for")
+        _check_times(times, report)
+    alone = "" if times else ": its owner alone vouches for its history, and could keep two"
+    say(Step.WITNESSES, f"{len(times)} of the policy's witnesses saw that tree; {policy.quorum} are asked for{alone}")
     with _step(Step.REPORT_IN_LOG):
         leaf = _check_report_leaf(head, report)
         check_inclusion(leaf.number, checkpoint.size, leaf_hash(head.report), head.inclusion, checkpoint.root)
@@ -176,6 +184,12 @@ def _check_result(head: Head, report: Report) -> None:
         raise VerificationError("the report and its result have different verdicts")
 
 
+def _check_times(times: Mapping[str, int], report: Report) -> None:
+    for name, time_s in times.items():
+        if time_s * 10**9 < report.period.to_ns - MOST_CLOCK_ERROR_NS:
+            raise VerificationError(f"{name} saw the report before the end of the period that it tells of")
+
+
 def _check_report_leaf(head: Head, report: Report) -> Leaf:
     leaf = leaves.decode(head.report)
     if leaf.kind != Kind.REPORT.value or leaf.body_sha256 != hashlib.sha256(head.envelope).digest():
@@ -216,7 +230,10 @@ def _check_frames(journal: Journal, policy: Policy) -> tuple[int, int]:
             raise VerificationError(f"the enrolment in entry {entry.leaf} cannot be read") from error
         if enrolled not in expected:
             raise VerificationError(f"entry {entry.leaf} enrols {entry.source} with a key that is not the policy's")
-    found = fsck(journal)
+    try:
+        found = fsck(journal)
+    except Exception as error:
+        raise VerificationError(f"the entries cannot be gone through ({type(error).__name__})") from error
     if found.faults:
         raise VerificationError(found.faults[0].text.removeprefix(f"{journal.path}: ").rstrip("."))
     return found.frames, found.agents

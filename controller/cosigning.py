@@ -3,7 +3,9 @@
 Rules:
 
 1. A request starts from the newest checkpoint that this witness cosigned, as far as the journal knows.
-2. A witness that says it cosigned another size is asked again from there, once: the proof is made from any size.
+2. A witness that says it cosigned another size is asked again from there, once: the proof is made from any size. If it
+   is less than what the journal has its signature for, the witness was set back to an old copy of itself, and could
+   vouch for a second history: that is said, too.
 3. A witness that cosigned more leaves than the journal's newest checkpoint has, has seen a longer history than the one
    that is here: the journal was cut short, or an old copy is at work. That is said, and never repaired.
 4. An answer is kept only if it is this witness's cosignature of the very checkpoint that was sent.
@@ -45,7 +47,13 @@ def request_for(journal: Journal, witness: NoteKey, old: int | None = None) -> t
     if newest is None:
         raise CosigningError(f"{journal.path}: there is no checkpoint to cosign yet. Run `weighbridge run`.")
     size = newest.checkpoint.size
-    start = cosigned_size(journal, witness) if old is None else old
+    known = cosigned_size(journal, witness)
+    start = known if old is None else old
+    if start < known:
+        raise EvidenceError(
+            f"{witness.name} says that it cosigned {start} entries last, but {journal.path} has its signature for "
+            f"{known}: it was restored from an old copy and does not know what it vouched for. It needs another name."
+        )
     if start > size:
         raise EvidenceError(
             f"{witness.name} cosigned a tree of {start} entries, but the newest checkpoint of {journal.path} has "

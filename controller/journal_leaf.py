@@ -51,6 +51,7 @@ def decode(data: bytes) -> Leaf:
         values = json.loads(utf8(data[len(PREFIX) :], "a leaf"))
         number, kind, source, sequence, recorded_ns, meta, body = values
         leaf = Leaf(number, kind, source, sequence, recorded_ns, meta, sha256_hex(body, "a leaf's body digest"))
+        (kind + source + meta).encode("utf-8")  # half a surrogate pair could be stored nowhere
         fits = (
             all(isinstance(each, str) for each in (kind, source, meta))
             and all(type(each) is int for each in (number, recorded_ns))

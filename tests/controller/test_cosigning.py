@@ -119,6 +119,25 @@ def test_a_journal_that_was_cut_short_is_told(journal: Journal, keys: SiteKeys, 
     assert witness.refused("weighbridge/demo") == 1
 
 
+def test_a_witness_that_was_set_back_is_told(journal: Journal, keys: SiteKeys, witness: Witness) -> None:
+    fill(journal, 2)
+    publish(journal, keys.log)
+    with served(witness) as at:
+        assert asked(journal, at) == [2]
+        (logs,) = (witness.folder / "logs").iterdir()
+        before = (logs / "checkpoint").read_bytes()
+        fill(journal, 4)
+        publish(journal, keys.log)
+        assert asked(journal, at) == [6]
+        # From a backup. It would cosign another history from here on, and the log of an honest site says so.
+        (logs / "checkpoint").write_bytes(before)
+        fill(journal, 1)
+        publish(journal, keys.log)
+        (said,) = asked(journal, at)
+    assert isinstance(said, EvidenceError)
+    assert "restored from an old copy" in str(said)
+
+
 def test_witnesses_that_do_not_answer_cost_nothing_else(journal: Journal, keys: SiteKeys, witness: Witness) -> None:
     fill(journal, 2)
     publish(journal, keys.log)

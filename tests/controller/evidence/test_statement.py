@@ -113,6 +113,7 @@ ROW = '[7,"frame","a",3,1000,"{}","' + "0" * 64 + '"]'
         ROW.replace('"a"', '"\\u0061"'),
         ROW.replace('"a"', '"é"'),
         ROW.replace('"a"', "null"),
+        ROW.replace('"a"', '"\\ud800"'),
         ROW.replace("1000", "NaN"),
         ROW.replace("0" * 64, "A" * 64),
         ROW.replace("0" * 64, "0" * 63),
