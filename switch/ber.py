@@ -14,7 +14,7 @@ _LARGEST_ARC = 2**32 - 1
 _LONG_FORM = 0x80
 _MOST_LENGTH_OCTETS = 4
 _OIDS_KEPT, _LONGEST_KEPT = 65_536, 32
-_known_oids: dict[bytes, tuple[int, ...]] = {}
+known_oids: dict[bytes, tuple[int, ...]] = {}
 """Names as they were read before: every poll brings the same ones. At most :data:`_OIDS_KEPT` of up to 32 octets."""
 
 
@@ -113,7 +113,7 @@ def oid_of(content: bytes) -> tuple[int, ...]:
     Raises:
         BerError: it encodes none, or one that SNMP does not allow.
     """
-    known = _known_oids.get(content)
+    known = known_oids.get(content)
     if known is not None:
         return known
     if not content or content[-1] & 0x80:
@@ -134,7 +134,7 @@ def oid_of(content: bytes) -> tuple[int, ...]:
     if len(oid) > MOST_ARCS or max(oid) > _LARGEST_ARC:
         raise BerError("an object identifier that is too long or has a number above 32 bits")
     if len(content) <= _LONGEST_KEPT:
-        if len(_known_oids) >= _OIDS_KEPT:
-            _known_oids.clear()
-        _known_oids[content] = oid
+        if len(known_oids) >= _OIDS_KEPT:
+            known_oids.clear()
+        known_oids[content] = oid
     return oid

@@ -11,7 +11,7 @@ import secrets
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from switch.asking import NS_PER_S, Answer, AskingChannel, Level, Question, Refusal, Refused, within
 from switch.ber import BerError
@@ -24,6 +24,7 @@ from switch.session import UnusableError, UserSession, discovery, named_engine
 from switch.varbinds import encode_names
 
 _V2C = 1
+_MOST_DATAGRAM_OCTETS = 65_535
 _USM_STATS: Oid = (1, 3, 6, 1, 6, 3, 15, 1, 1)
 _REPORTS = {
     (*_USM_STATS, 1, 0): Refusal.UNSUPPORTED_LEVEL,
@@ -62,23 +63,17 @@ class DirectStack:
     async def close(self) -> None:
         """Close the sockets; channels are dead afterwards."""
         for each in self._sockets.values():
-            each.transport.close()
+            each.close()
         self._sockets.clear()
-        await asyncio.sleep(0)
 
-    async def open(self, family: int) -> _Socket:
+    def open(self, family: int) -> _Socket:
         """Return the socket for an address family, opening it first if need be.
 
         Raises:
             OSError: it cannot be opened.
         """
         if family not in self._sockets:
-            loop = asyncio.get_running_loop()
-            _, opened = await loop.create_datagram_endpoint(lambda: _Socket(self), family=family)
-            if family in self._sockets:  # another channel was as quick
-                opened.transport.close()
-            else:
-                self._sockets[family] = opened
+            self._sockets[family] = _Socket(self, family)
         return self._sockets[family]
 
     def attach(self, sender: _Sender, channel: DirectChannel) -> None:
@@ -128,34 +123,41 @@ class DirectStack:
             pending.channel.trouble(f"an answer came, but {error}")
 
 
-class _Socket(asyncio.DatagramProtocol):
-    """A UDP socket."""
+class _Socket:
+    """A UDP socket on the event loop, without asyncio's transport: that one makes room for 256 KiB at each datagram."""
 
-    transport: asyncio.DatagramTransport
+    def __init__(self, stack: DirectStack, family: int) -> None:
+        """Open it.
 
-    def __init__(self, stack: DirectStack) -> None:
+        Raises:
+            OSError: it cannot be opened.
+        """
         self._stack = stack
-        self._error: OSError | None = None
+        self._room = bytearray(_MOST_DATAGRAM_OCTETS)
+        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket.fileno(), self._readable)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.DatagramTransport", transport)
-
-    def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
-        self._stack.received(data, (str(addr[0]), int(addr[1])))
-
-    def error_received(self, exc: Exception) -> None:
-        self._error = exc if isinstance(exc, OSError) else OSError(f"{exc}")
+    def _readable(self) -> None:
+        try:
+            octets, sender = self._socket.recvfrom_into(self._room)
+        except OSError:  # an error that an earlier datagram met; whoever waits for its answer will give up by itself
+            return
+        self._stack.received(bytes(memoryview(self._room)[:octets]), (str(sender[0]), int(sender[1])))
 
     def send(self, datagram: bytes, address: Any) -> None:
         """Send at once.
 
         Raises:
-            OSError: the kernel refuses.
+            OSError: the kernel refuses, or has no room.
         """
-        self._error = None
-        self.transport.sendto(datagram, address)
-        if self._error is not None:
-            raise self._error
+        self._socket.sendto(datagram, address)
+
+    def close(self) -> None:
+        """Close it."""
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
 
 
 class DirectChannel(AskingChannel):
@@ -193,7 +195,7 @@ class DirectChannel(AskingChannel):
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self.endpoint.host, self.endpoint.port, type=socket.SOCK_DGRAM)
         family, _, _, _, self._address = found[0]
-        self._socket = await self._stack.open(family)
+        self._socket = self._stack.open(family)
         self._sender = (str(self._address[0]), int(self._address[1]))
         self._stack.attach(self._sender, self)
 

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 
 from protos.reading import Framing, Missing
 from switch.exchange import EXCEPTIONS, Exchange, Oid, ValueType, VarBind
-from switch.mib import DEVICE_OBJECTS, ENGINE_BOOTS, ENGINE_TIME, PORT_COLUMNS, SYS_UPTIME, TABLE_OBJECTS, Column
+from switch.mib import (
+    DEVICE_OBJECTS,
+    ENGINE_BOOTS,
+    ENGINE_TIME,
+    PORT_COLUMNS,
+    SYS_UPTIME,
+    TABLE_OBJECTS,
+    Column,
+    instances,
+)
 from switch.ports import PortCounters, PortFault, PortIdentity, PortSample, Text, Value
 
 ALL_ONES_64 = 2**64 - 1
@@ -57,15 +66,14 @@ def number(binding: VarBind | None, *types: ValueType) -> Value:
     """
     if binding is None:
         return Missing.TRUNCATED
-    if binding.type in EXCEPTIONS:
-        return Missing.UNSUPPORTED
-    if binding.type not in types or not isinstance(binding.value, int) or binding.value < 0:
+    kind, value = binding.type, binding.value
+    if kind not in types or not isinstance(value, int) or value < 0:
+        return Missing.UNSUPPORTED if kind in EXCEPTIONS else Missing.MALFORMED
+    if kind is ValueType.COUNTER64 and value == ALL_ONES_64:
         return Missing.MALFORMED
-    if binding.type is ValueType.COUNTER64 and binding.value == ALL_ONES_64:
+    if kind is ValueType.COUNTER32 and value == ALL_ONES_32:
         return Missing.MALFORMED
-    if binding.type is ValueType.COUNTER32 and binding.value == ALL_ONES_32:
-        return Missing.MALFORMED
-    return binding.value
+    return value
 
 
 def octets(binding: VarBind | None) -> bytes | Missing:
@@ -91,7 +99,11 @@ def requested(rows: Sequence[Row], columns: Sequence[Column] = PORT_COLUMNS, *, 
     With ``table``, also for what shows that the list of ports changed.
     """
     device = (*DEVICE_OBJECTS, *TABLE_OBJECTS) if table else DEVICE_OBJECTS
-    return [*device, *(column.of(row.if_index) for row in rows for column in columns)]
+    wanted = [*device]
+    for row in rows:
+        at = instances(row.if_index)
+        wanted += at.values() if columns is PORT_COLUMNS else [at[column] for column in columns]
+    return wanted
 
 
 def answered(oids: Sequence[Oid], exchange: Exchange) -> dict[Oid, VarBind] | None:
@@ -102,7 +114,7 @@ def answered(oids: Sequence[Oid], exchange: Exchange) -> dict[Oid, VarBind] | No
     """
     if len(exchange.varbinds) > len(oids):
         return None
-    if any(binding.oid != asked for binding, asked in zip(exchange.varbinds, oids, strict=False)):
+    if [binding.oid for binding in exchange.varbinds] != list(oids[: len(exchange.varbinds)]):
         return None
     return {binding.oid: binding for binding in exchange.varbinds}
 
@@ -118,8 +130,8 @@ def interpret(row: Row, bindings: Mapping[Oid, VarBind], exchange: Exchange, dev
     Raises:
         BindingChangedError: the row does not exist, or bears another name.
     """
-    where = f"port {row.port!r} (ifIndex {row.if_index})"
-    name = bindings.get(Column.NAME.of(row.if_index))
+    where, at = f"port {row.port!r} (ifIndex {row.if_index})", instances(row.if_index)
+    name = bindings.get(at[Column.NAME])
     found = octets(name)
     if found is Missing.UNSUPPORTED and name is not None and name.type is ValueType.NO_SUCH_INSTANCE:
         raise BindingChangedError(f"{where}: the row is gone")
@@ -135,15 +147,15 @@ def interpret(row: Row, bindings: Mapping[Oid, VarBind], exchange: Exchange, dev
         raise BindingChangedError(f"{where}: the row now bears the name {text_of(found)!r}")
 
     def counter64(column: Column) -> Value:
-        return number(bindings.get(column.of(row.if_index)), ValueType.COUNTER64)
+        return number(bindings.get(at[column]), ValueType.COUNTER64)
 
     def counter32(column: Column) -> Value:
-        return number(bindings.get(column.of(row.if_index)), ValueType.COUNTER32)
+        return number(bindings.get(at[column]), ValueType.COUNTER32)
 
     def plain(column: Column, kind: ValueType) -> Value:
-        return number(bindings.get(column.of(row.if_index)), kind)
+        return number(bindings.get(at[column]), kind)
 
-    address = octets(bindings.get(Column.PHYSICAL_ADDRESS.of(row.if_index)))
+    address = octets(bindings.get(at[Column.PHYSICAL_ADDRESS]))
     boots = number(bindings.get(ENGINE_BOOTS), ValueType.INTEGER)
     seconds = number(bindings.get(ENGINE_TIME), ValueType.INTEGER)
     if isinstance(boots, Missing) and exchange.engine_boots is not None:
@@ -157,7 +169,7 @@ def interpret(row: Row, bindings: Mapping[Oid, VarBind], exchange: Exchange, dev
         received_ns=exchange.received_ns,
         refresh_ns=device.refresh_ns,
         framing=device.framing,
-        alias=text(bindings.get(Column.ALIAS.of(row.if_index))),
+        alias=text(bindings.get(at[Column.ALIAS])),
         if_type=plain(Column.TYPE, ValueType.INTEGER),
         physical_address=address if isinstance(address, Missing) else address.hex(),
         oper_status=plain(Column.OPER_STATUS, ValueType.INTEGER),

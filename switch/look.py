@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from protos.reading import Missing
@@ -40,17 +41,16 @@ class Look:
 
     async def get(self, oids: Sequence[Oid]) -> Exchange:
         """See :meth:`switch.exchange.Channel.get`; the deadline counts as silence."""
-        return await self._within(self._channel.get(oids))
+        return await self._within(lambda: self._channel.get(oids))
 
     async def get_bulk(self, oids: Sequence[Oid], max_repetitions: int) -> Exchange:
         """See :meth:`switch.exchange.Channel.get_bulk`; the deadline counts as silence."""
-        return await self._within(self._channel.get_bulk(oids, max_repetitions))
+        return await self._within(lambda: self._channel.get_bulk(oids, max_repetitions))
 
-    async def _within(self, question: Awaitable[Exchange]) -> Exchange:
+    async def _within(self, ask: Callable[[], Awaitable[Exchange]]) -> Exchange:
         asked_ns = self._now_ns()
         try:
-            remaining_s = self._ends_at - asyncio.get_running_loop().time()
-            exchange = await asyncio.wait_for(question, max(0.0, remaining_s))
+            exchange = await _until(ask, self._ends_at)
         except asyncio.TimeoutError:
             self.failures += 1
             text = f"the look at the device did not end within its {self._deadline_s:g} s"
@@ -61,3 +61,18 @@ class Look:
         self.failures = 0
         self.exchanges.append(exchange)
         return exchange
+
+
+async def _until(ask: Callable[[], Awaitable[Exchange]], ends_at: float) -> Exchange:
+    """Ask; give up at ``ends_at`` on the event loop's clock.
+
+    Raises:
+        TimeoutError: it did not end by then; the question is cancelled, and after then it is not put at all.
+    """
+    remaining_s = ends_at - asyncio.get_running_loop().time()
+    if remaining_s <= 0:
+        raise asyncio.TimeoutError
+    if sys.version_info >= (3, 11):  # without a task of its own for each question
+        async with asyncio.timeout_at(ends_at):
+            return await ask()
+    return await asyncio.wait_for(ask(), remaining_s)

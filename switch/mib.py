@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from switch.exchange import Oid
@@ -69,6 +69,8 @@ class Column(enum.Enum):
     OUT_DISCARDS = (*_IF_ENTRY, 19)
     OUT_ERRORS = (*_IF_ENTRY, 20)
 
+    __hash__ = object.__hash__  # a column is one object; Enum's hash of its name is a call, made for every value read
+
     def of(self, if_index: int) -> Oid:
         """Return the instance of this column for one interface."""
         return (*self.value, if_index)
@@ -76,6 +78,13 @@ class Column(enum.Enum):
 
 PORT_COLUMNS = tuple(Column)
 """Everything about one port, in one message."""
+
+
+@lru_cache(maxsize=16_384)
+def instances(if_index: int) -> Mapping[Column, Oid]:
+    """Return every column's instance for one interface; the same ones are asked for in every poll."""
+    return {column: column.of(if_index) for column in PORT_COLUMNS}
+
 
 ESSENTIAL_COLUMNS = (
     Column.NAME,

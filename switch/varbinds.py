@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from switch.ber import NULL, OBJECT_ID, SEQUENCE, BerError, element, header, object_id, oid_of
+from switch.ber import NULL, OBJECT_ID, SEQUENCE, BerError, element, expect, header, known_oids, object_id, oid_of
 from switch.exchange import Oid, ValueType, VarBind
 
 _NO_VALUE = bytes((NULL, 0))
@@ -19,10 +19,10 @@ _LONG_FORM = 0x80
 # Tag octets: RFC 2578, section 7.1 (application class), RFC 3416, section 3 (context class).
 _INTEGER, _OCTETS, _OID = 0x02, 0x04, 0x06
 _UNSIGNED = {
-    0x41: (ValueType.COUNTER32, 32),
-    0x42: (ValueType.GAUGE32, 32),
-    0x43: (ValueType.TIMETICKS, 32),
-    0x46: (ValueType.COUNTER64, 64),
+    0x41: (ValueType.COUNTER32, 2**32 - 1),
+    0x42: (ValueType.GAUGE32, 2**32 - 1),
+    0x43: (ValueType.TIMETICKS, 2**32 - 1),
+    0x46: (ValueType.COUNTER64, 2**64 - 1),
 }
 _STRINGS = {_OCTETS: ValueType.OCTETS, 0x40: ValueType.IP_ADDRESS, 0x44: ValueType.OPAQUE}
 _EMPTY = {
@@ -46,49 +46,49 @@ def encode_names(oids: Sequence[Oid]) -> bytes:
 def decode(data: bytes, at: int, end: int) -> tuple[VarBind, ...]:
     """Return the bindings of the list at ``at``, which must stop exactly at ``end``.
 
+    One loop without a call for what nearly all bindings are: short lengths, a known name, an unsigned number.
+
     Raises:
         BerError: the octets are not such a list.
     """
-    start, stop = header(data, at, end)
-    if data[at] != SEQUENCE or stop != end:
+    at, last = expect(data, at, end, SEQUENCE)
+    if last != end:
         raise BerError("the list of bindings is none, or something follows it")
     found: list[VarBind] = []
-    while start < stop:
-        start = _binding(data, start, stop, found)
+    while at < last:
+        if at + 6 > last or data[at] != SEQUENCE:  # sequence, name, value: two octets each at the least
+            raise BerError(f"no binding at octet {at}")
+        length = data[at + 1]
+        start, stop = (at + 2, at + 2 + length) if length < _LONG_FORM else header(data, at, last)
+        if stop > last or start + 4 > stop or data[start] != OBJECT_ID:
+            raise BerError(f"no binding at octet {at}")
+        length = data[start + 1]
+        start, value = (start + 2, start + 2 + length) if length < _LONG_FORM else header(data, start, stop)
+        if value + 2 > stop:
+            raise BerError(f"a binding without a value at octet {at}")
+        length = data[value + 1]
+        content, after = (value + 2, value + 2 + length) if length < _LONG_FORM else header(data, value, stop)
+        if after != stop:
+            raise BerError(f"a binding whose value is not its end, at octet {at}")
+        name = data[start:value]
+        oid = known_oids.get(name) or oid_of(name)
+        unsigned = _UNSIGNED.get(data[value])
+        # Two's complement: a first bit that is set says negative, which no counter is. An empty one says nothing.
+        if unsigned is None or content == stop or data[content] >= _LONG_FORM:
+            found.append(_typed(oid, data[value], data[content:stop]))
+        else:
+            number = int.from_bytes(data[content:stop], "big")
+            kind, most = unsigned
+            found.append(VarBind(oid, kind, number) if number <= most else VarBind(oid, ValueType.UNKNOWN, None))
+        at = stop
     return tuple(found)
 
 
-def _binding(data: bytes, at: int, end: int, found: list[VarBind]) -> int:
-    """Read one binding into ``found``; return where it stops. Short lengths, which nearly all are, go a short way."""
-    if at + 6 > end or data[at] != SEQUENCE:  # sequence, name, value: two octets each at the least
-        raise BerError(f"no binding at octet {at}")
-    length = data[at + 1]
-    start, stop = (at + 2, at + 2 + length) if length < _LONG_FORM else header(data, at, end)
-    if stop > end or start + 4 > stop or data[start] != OBJECT_ID:
-        raise BerError(f"no binding at octet {at}")
-    length = data[start + 1]
-    start, value = (start + 2, start + 2 + length) if length < _LONG_FORM else header(data, start, stop)
-    if value + 2 > stop:
-        raise BerError(f"a binding without a value at octet {at}")
-    length = data[value + 1]
-    content, after = (value + 2, value + 2 + length) if length < _LONG_FORM else header(data, value, stop)
-    if after != stop:
-        raise BerError(f"a binding whose value is not its end, at octet {at}")
-    found.append(_typed(oid_of(data[start:value]), data[value], data[content:stop]))
-    return stop
-
-
 def _typed(oid: Oid, tag: int, content: bytes) -> VarBind:
-    unsigned = _UNSIGNED.get(tag)
-    if unsigned is not None:
-        kind, bits = unsigned
-        number = int.from_bytes(content, "big")
-        # Two's complement: a first bit that is set says negative, which no counter is. An empty one says nothing.
-        if content and content[0] < 0x80 and not number >> bits:
-            return VarBind(oid, kind, number)
-    elif tag in _STRINGS:
+    """Return the binding of a value that is not an unsigned number, or is none of its type."""
+    if tag in _STRINGS:
         return VarBind(oid, _STRINGS[tag], content)
-    elif tag == _INTEGER:
+    if tag == _INTEGER:
         number = int.from_bytes(content, "big", signed=True)
         if content and -(2**31) <= number < 2**31:
             return VarBind(oid, ValueType.INTEGER, number)
