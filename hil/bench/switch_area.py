@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil import linux
-from hil.bench import switch_cases, switch_fuzz
+from hil.bench import switch_cases, switch_faults, switch_fuzz
 from hil.bench.figure import Figure, Goal
 from protos.reading import Framing
 from switch.connect import SnmpClients
@@ -34,6 +34,7 @@ def figures() -> Iterator[Figure]:
     """Yield the figures as they come."""
     yield from switch_cases.figures()
     yield from switch_fuzz.figures()
+    yield from switch_faults.figures()
     with tempfile.TemporaryDirectory() as folder, _agent(Path(folder)) as agent:
         yield from _polls(agent)
 

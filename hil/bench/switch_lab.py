@@ -74,10 +74,13 @@ class Lab:
         served = user or self.user
         folder = self._folder / state
         folder.mkdir(exist_ok=True)
-        if boots is not None:
-            kept = folder / "snmpd.conf"
-            lines = [line for line in kept.read_text().splitlines() if not line.startswith("engineBoots")]
-            kept.write_text("\n".join([*lines, f"engineBoots {boots}"]) + "\n")
+        kept = folder / "snmpd.conf"
+        if kept.exists():
+            # It keeps its users' keys too, and believes them rather than new pass phrases.
+            drop = ("usmUser", "engineBoots") if boots is not None else ("usmUser",)
+            lines = [line for line in kept.read_text().splitlines() if not line.startswith(drop)]
+            lines += [] if boots is None else [f"engineBoots {boots}"]
+            kept.write_text("\n".join(lines) + "\n")
         (self._folder / "snmpd.conf").write_text(
             f"agentAddress udp:161\nrouser {served.user} authPriv\n"
             f'createUser {served.user} SHA-256 "{served.authentication_phrase}" AES "{served.privacy_phrase}"\n'
