@@ -9,6 +9,8 @@ claim. Bounds on the offset to the controller's time come only from clock exchan
 
 from __future__ import annotations
 
+import ctypes
+import enum
 import time
 import uuid
 from dataclasses import dataclass
@@ -17,17 +19,48 @@ from typing import Protocol
 
 from dpu_agent.errors import StateError
 
+_TIMEX_BYTES, _MAX_ERROR_AT, _TIME_ERROR = 208, 24, 5
 BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Sync(enum.Enum):
+    """Whether a time daemon keeps the wall clock, as the kernel says."""
+
+    UNKNOWN = "unknown"
+    SYNCHRONISED = "synchronised"
+    UNSYNCHRONISED = "unsynchronised"
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The clocks read one after the other, monotonic first. All in nanoseconds."""
+    """The clocks read one after the other, monotonic first. All in nanoseconds.
+
+    Attributes:
+        within_ns: all of it was read within this time of the monotonic clock, from ``monotonic_ns`` on.
+        max_error_us: of the wall clock, as the kernel takes it; None where it is not synchronised.
+    """
 
     boot_id: str
     monotonic_ns: int
     monotonic_raw_ns: int
     wall_ns: int
+    within_ns: int = 0
+    sync: Sync = Sync.UNKNOWN
+    max_error_us: int | None = None
+
+
+def wall_step_ns(before: Stamp | None, now: Stamp) -> int:
+    """Return by how much the wall clock was certainly set between two stamps, at least; 0: it was not, for certain.
+
+    A daemon that slews moves both clocks alike, so the wall clock less the monotonic one changes only by being set; how
+    far the two can have been read apart is taken off.
+    """
+    if before is None or before.boot_id != now.boot_id:
+        return 0
+    moved = (now.wall_ns - now.monotonic_ns) - (before.wall_ns - before.monotonic_ns)
+    if moved > now.within_ns:
+        return moved - now.within_ns
+    return min(0, moved + before.within_ns)
 
 
 class Clock(Protocol):
@@ -55,7 +88,7 @@ class SystemClock:
     """
 
     def __init__(self, offset_ns: int = 0, boot_id_path: Path = BOOT_ID_PATH) -> None:
-        self._offset_ns = offset_ns
+        self._offset_ns, self._kernel = offset_ns, _Timex()
         try:
             self._boot_id = boot_id_path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
@@ -84,7 +117,30 @@ class SystemClock:
         """All clocks, read one after the other."""
         monotonic = self.monotonic_ns()
         raw = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) + self._offset_ns
-        return Stamp(self._boot_id, monotonic, raw, self.wall_ns())
+        wall = self.wall_ns()
+        within = self.monotonic_ns() - monotonic
+        return Stamp(self._boot_id, monotonic, raw, wall, within, *self._kernel.sync())
+
+
+class _Timex:
+    """adjtimex(2), asked and never told anything."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def sync(self) -> tuple[Sync, int | None]:
+        """Return whether the wall clock is synchronised, and by how much it may be off, in microseconds."""
+        # struct timex, linux/timex.h, of 64-bit machines: modes 0, so nothing is set.
+        timex = ctypes.create_string_buffer(_TIMEX_BYTES)
+        try:
+            state = self._libc.adjtimex(timex)
+        except AttributeError:  # a C library without it
+            return Sync.UNKNOWN, None
+        if state < 0 or ctypes.sizeof(ctypes.c_long) != 8:
+            return Sync.UNKNOWN, None
+        if state == _TIME_ERROR:
+            return Sync.UNSYNCHRONISED, None
+        return Sync.SYNCHRONISED, ctypes.c_long.from_buffer(timex, _MAX_ERROR_AT).value
 
 
 class ManualClock:

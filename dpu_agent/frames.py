@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dpu_agent.clock import Stamp
+from dpu_agent.clock import Stamp, Sync, wall_step_ns
 from dpu_agent.epochs import after_readings
 from dpu_agent.state import AgentState, Loss
 from protos.shortform import shorten
@@ -53,13 +53,23 @@ class Identity:
     key: Ed25519PrivateKey
 
 
-def clock_message(stamp: Stamp) -> frame_pb2.ClockStamp:
-    """Return ``stamp`` as a message."""
+_SYNC = {
+    Sync.UNKNOWN: frame_pb2.CLOCK_SYNC_UNSPECIFIED,
+    Sync.SYNCHRONISED: frame_pb2.CLOCK_SYNC_SYNCHRONISED,
+    Sync.UNSYNCHRONISED: frame_pb2.CLOCK_SYNC_UNSYNCHRONISED,
+}
+
+
+def clock_message(stamp: Stamp, before: Stamp | None = None) -> frame_pb2.ClockStamp:
+    """Return ``stamp`` as a message; ``before`` is the last one that was told of."""
     return frame_pb2.ClockStamp(
         boot_id=stamp.boot_id,
         monotonic_ns=stamp.monotonic_ns,
         monotonic_raw_ns=stamp.monotonic_raw_ns,
         wall_ns=stamp.wall_ns,
+        sync=_SYNC[stamp.sync],
+        max_error_us=stamp.max_error_us,
+        wall_step_ns=wall_step_ns(before, stamp),
     )
 
 
@@ -70,17 +80,18 @@ def next_frame(
     readings: Sequence[PortReading],
     spool: SpoolFigures,
     *,
+    before: Stamp | None = None,
     meters: Sequence[meter_pb2.MeterReading] = (),
     class_table_sha256: bytes = b"",
     limits: lease_pb2.LimitsReading | None = None,
 ) -> frame_pb2.Frame:
-    """Return the frame that follows ``state``, carrying its losses."""
+    """Return the frame that follows ``state``, carrying its losses; ``before`` is the stamp of the one before."""
     return frame_pb2.Frame(
         version=FRAME_VERSION,
         agent=identity.agent,
         sequence=state.sequence + 1,
         previous_sha256=state.previous_sha256,
-        clock=clock_message(stamp),
+        clock=clock_message(stamp, before),
         ports=[encode_port_reading(reading) for reading in readings],
         spool=spool.message(),
         losses=[

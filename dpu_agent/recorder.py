@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from dpu_agent.clock import Clock
+from dpu_agent.clock import Clock, Stamp
 from dpu_agent.config import SpoolLimits
 from dpu_agent.counters import PortSample
 from dpu_agent.epochs import advance
@@ -63,6 +63,7 @@ class Recorder:
         self._state = replace(state, agent_start=state.agent_start + 1)
         self._state_file.write(self._state)
         self._samples: Sequence[PortSample] = ()
+        self._stamp: Stamp | None = None
 
     @property
     def public_key(self) -> Ed25519PublicKey:
@@ -97,10 +98,16 @@ class Recorder:
                 stamp,
                 readings,
                 self._figures(),
+                before=self._stamp,
                 meters=metering.read(self._state.sequence + 1, samples) if metering else (),
                 class_table_sha256=metering.table.sha256 if metering else b"",
                 limits=limiting.read() if limiting else None,
             )
+            if frame.clock.wall_step_ns:
+                log.warning(
+                    "the wall clock was set by %g s; no time of a frame follows it", frame.clock.wall_step_ns / 1e9
+                )
+            self._stamp = stamp
             signed, sha256 = seal(self._identity, frame)
             lost = self._append(frame.sequence, moment, signed, has_losses=bool(frame.losses))
             kept = self._state.losses if lost else ()

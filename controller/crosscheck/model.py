@@ -62,6 +62,7 @@ class FindingKind(enum.Enum):
     SCALE_OFF = "scale-off"
     BYTES_UNACCOUNTED = "bytes-unaccounted"
     OTHER_CLASS_TABLE = "other-class-table"
+    AGENT_CLOCK_SET = "agent-clock-set"
 
 
 # ---------------------------------------------------------------- what goes in

@@ -15,7 +15,7 @@ from controller.journal import Journal
 from controller.site import Dpu
 from protos.buckets import TrafficClass
 from protos.units import format_bytes, format_duration
-from protos.v1 import agent_pb2, reading_pb2
+from protos.v1 import agent_pb2, frame_pb2, reading_pb2
 
 _SHOWN = 4
 
@@ -61,6 +61,10 @@ class Asked:
                 "monotonic_ns": str(answer.clock.monotonic_ns),
                 "wall_ns": str(answer.clock.wall_ns),
                 "wall_ahead_ns": str(self.wall_ahead_ns),
+                "synchronised": _SYNC.get(answer.clock.sync),
+                "max_error_us": str(answer.clock.max_error_us)
+                if answer.clock.sync == frame_pb2.CLOCK_SYNC_SYNCHRONISED
+                else None,
             },
             "frame_interval_ns": str(answer.frame_interval_ns),
             "last_sequence": str(answer.last_sequence),
@@ -103,6 +107,7 @@ class Asked:
         return [(self.dpu.name, *_meter_cells(meter, table)) for meter in self.answer.meters]
 
 
+_SYNC = {frame_pb2.CLOCK_SYNC_SYNCHRONISED: True, frame_pb2.CLOCK_SYNC_UNSYNCHRONISED: False}
 METER_HEADINGS = ("agent", "port", "bucket", "epoch", "lost", "offloaded", "table", "audit", "by class", "by node")
 HEADINGS = ("agent", "address", "version", "bundle", "key", "clock", "ports", "spool")
 

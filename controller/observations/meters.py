@@ -1,4 +1,4 @@
-"""What agents found in the way of their in-kernel meters, as findings: which port, what, when.
+"""What agents found in the way of their in-kernel meters and of their clocks, as findings: which port, what, when.
 
 An agent audits each second that its meter is the first thing a frame meets, and that the port counted no more than the
 meter saw. Where it did not hold, the millisecond series of that time is not all that passed; the port's own totals are
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from controller.crosscheck.model import Finding, FindingKind, Period
+from protos.units import format_duration
 from protos.v1 import frame_pb2
 
 _KINDS = {
@@ -34,11 +35,14 @@ class MeterFindings:
         self._agent, self._node, self._period = agent, node, period
         self._open: dict[tuple[str, FindingKind], _Seen] = {}
         self._closed: list[tuple[tuple[str, FindingKind], _Seen]] = []
+        self._set: list[Finding] = []
 
     def take(self, frame: frame_pb2.Frame, from_ns: int, to_ns: int) -> None:
         """Take in what ``frame`` says; it was made after ``from_ns`` and received by ``to_ns``."""
         if to_ns <= self._period.from_ns or from_ns > self._period.to_ns:
             return
+        if frame.clock.wall_step_ns:
+            self._set.append(self._clock_set(frame.clock.wall_step_ns, from_ns, to_ns))
         for meter in frame.meters:
             said = dict(zip(meter.audit.findings, meter.audit.texts, strict=False))
             for name, kind in _KINDS.items():
@@ -59,6 +63,26 @@ class MeterFindings:
     def findings(self) -> list[Finding]:
         """Return them in order of time. None is certain: a meter in doubt proves nothing against anybody."""
         found = [*self._closed, *self._open.items()]
+        return [
+            *self._set,
+            *self._in_the_way(found),
+        ]
+
+    def _clock_set(self, step_ns: int, from_ns: int, to_ns: int) -> Finding:
+        way = "forward" if step_ns > 0 else "back"
+        return Finding(
+            FindingKind.AGENT_CLOCK_SET,
+            certain=False,
+            text=(
+                f"{self._agent}: its wall clock was set {way} by at least {format_duration(abs(step_ns))}; "
+                "readings and verdicts are on clocks that nobody sets, and stand"
+            ),
+            node=self._node,
+            from_ns=from_ns,
+            to_ns=to_ns,
+        )
+
+    def _in_the_way(self, found: list[tuple[tuple[str, FindingKind], _Seen]]) -> list[Finding]:
         return [
             Finding(
                 kind,

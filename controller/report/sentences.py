@@ -118,6 +118,12 @@ KINDS: Mapping[FindingKind, KindWords] = {
         "Which traffic was whose, and of which class, was not decided by the site file in that time. Find out who gave "
         "the agent its table; the port's totals count every byte all the same.",
     ),
+    FindingKind.AGENT_CLOCK_SET: KindWords(
+        "A DPU's wall clock was set",
+        "the DPU's agent, in its wall clock against its monotonic one",
+        "No time in the report follows a device's wall clock, so nothing moves. But somebody or something set it: that "
+        "DPU's logs, and the certificates it checks, go by it.",
+    ),
     FindingKind.LIMIT_NOT_ENFORCED: KindWords(
         "A limiter did not hold",
         "the DPU's agent, in the limiter's own counters against the leases it was given",
@@ -168,6 +174,7 @@ KIND_ORDER: Sequence[FindingKind] = (
     FindingKind.HOOK_BYPASSED,
     FindingKind.OFFLOADED_TRAFFIC_UNMETERED,
     FindingKind.OTHER_CLASS_TABLE,
+    FindingKind.AGENT_CLOCK_SET,
     FindingKind.COUNTER_STALE,
     FindingKind.LINK_FLAP,
     FindingKind.COVERAGE_GAP,

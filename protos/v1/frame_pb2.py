@@ -27,21 +27,23 @@ from protos.v1 import meter_pb2 as protos_dot_v1_dot_meter__pb2
 from protos.v1 import reading_pb2 as protos_dot_v1_dot_reading__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/v1/frame.proto\x12\x0eweighbridge.v1\x1a\x15protos/v1/lease.proto\x1a\x15protos/v1/meter.proto\x1a\x17protos/v1/reading.proto\"q\n\nClockStamp\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12\x11\n\tboot_uuid\x18\x05 \x01(\x0c\x12\x14\n\x0cmonotonic_ns\x18\x02 \x01(\x04\x12\x18\n\x10monotonic_raw_ns\x18\x03 \x01(\x04\x12\x0f\n\x07wall_ns\x18\x04 \x01(\x04\"j\n\nSpoolState\x12\x17\n\x0foldest_sequence\x18\x01 \x01(\x04\x12\x0e\n\x06\x66rames\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x13\n\x0blost_frames\x18\x04 \x01(\x04\x12\x0f\n\x07trouble\x18\x05 \x01(\t\"E\n\x04Loss\x12\x16\n\x0e\x66irst_sequence\x18\x01 \x01(\x04\x12\x15\n\rlast_sequence\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x9f\x03\n\x05\x46rame\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x17\n\x0fprevious_sha256\x18\x04 \x01(\x0c\x12)\n\x05\x63lock\x18\x05 \x01(\x0b\x32\x1a.weighbridge.v1.ClockStamp\x12*\n\x05ports\x18\x06 \x03(\x0b\x32\x1b.weighbridge.v1.PortReading\x12)\n\x05spool\x18\x07 \x01(\x0b\x32\x1a.weighbridge.v1.SpoolState\x12$\n\x06losses\x18\x08 \x03(\x0b\x32\x14.weighbridge.v1.Loss\x12\x15\n\ragent_version\x18\t \x01(\t\x12\x13\n\x0b\x61gent_start\x18\n \x01(\x04\x12,\n\x06meters\x18\x0b \x03(\x0b\x32\x1c.weighbridge.v1.MeterReading\x12\x1a\n\x12\x63lass_table_sha256\x18\x0c \x01(\x0c\x12-\n\x06limits\x18\r \x01(\x0b\x32\x1d.weighbridge.v1.LimitsReading\".\n\x0bSignedFrame\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/v1/frame.proto\x12\x0eweighbridge.v1\x1a\x15protos/v1/lease.proto\x1a\x15protos/v1/meter.proto\x1a\x17protos/v1/reading.proto\"\xc6\x01\n\nClockStamp\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12\x11\n\tboot_uuid\x18\x05 \x01(\x0c\x12\x14\n\x0cmonotonic_ns\x18\x02 \x01(\x04\x12\x18\n\x10monotonic_raw_ns\x18\x03 \x01(\x04\x12\x0f\n\x07wall_ns\x18\x04 \x01(\x04\x12\'\n\x04sync\x18\x06 \x01(\x0e\x32\x19.weighbridge.v1.ClockSync\x12\x14\n\x0cmax_error_us\x18\x07 \x01(\x04\x12\x14\n\x0cwall_step_ns\x18\x08 \x01(\x12\"j\n\nSpoolState\x12\x17\n\x0foldest_sequence\x18\x01 \x01(\x04\x12\x0e\n\x06\x66rames\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\x12\x13\n\x0blost_frames\x18\x04 \x01(\x04\x12\x0f\n\x07trouble\x18\x05 \x01(\t\"E\n\x04Loss\x12\x16\n\x0e\x66irst_sequence\x18\x01 \x01(\x04\x12\x15\n\rlast_sequence\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x9f\x03\n\x05\x46rame\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x17\n\x0fprevious_sha256\x18\x04 \x01(\x0c\x12)\n\x05\x63lock\x18\x05 \x01(\x0b\x32\x1a.weighbridge.v1.ClockStamp\x12*\n\x05ports\x18\x06 \x03(\x0b\x32\x1b.weighbridge.v1.PortReading\x12)\n\x05spool\x18\x07 \x01(\x0b\x32\x1a.weighbridge.v1.SpoolState\x12$\n\x06losses\x18\x08 \x03(\x0b\x32\x14.weighbridge.v1.Loss\x12\x15\n\ragent_version\x18\t \x01(\t\x12\x13\n\x0b\x61gent_start\x18\n \x01(\x04\x12,\n\x06meters\x18\x0b \x03(\x0b\x32\x1c.weighbridge.v1.MeterReading\x12\x1a\n\x12\x63lass_table_sha256\x18\x0c \x01(\x0c\x12-\n\x06limits\x18\r \x01(\x0b\x32\x1d.weighbridge.v1.LimitsReading\".\n\x0bSignedFrame\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c*c\n\tClockSync\x12\x1a\n\x16\x43LOCK_SYNC_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43LOCK_SYNC_SYNCHRONISED\x10\x01\x12\x1d\n\x19\x43LOCK_SYNC_UNSYNCHRONISED\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.v1.frame_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CLOCKSTAMP']._serialized_start=112
-  _globals['_CLOCKSTAMP']._serialized_end=225
-  _globals['_SPOOLSTATE']._serialized_start=227
-  _globals['_SPOOLSTATE']._serialized_end=333
-  _globals['_LOSS']._serialized_start=335
-  _globals['_LOSS']._serialized_end=404
-  _globals['_FRAME']._serialized_start=407
-  _globals['_FRAME']._serialized_end=822
-  _globals['_SIGNEDFRAME']._serialized_start=824
-  _globals['_SIGNEDFRAME']._serialized_end=870
+  _globals['_CLOCKSYNC']._serialized_start=958
+  _globals['_CLOCKSYNC']._serialized_end=1057
+  _globals['_CLOCKSTAMP']._serialized_start=113
+  _globals['_CLOCKSTAMP']._serialized_end=311
+  _globals['_SPOOLSTATE']._serialized_start=313
+  _globals['_SPOOLSTATE']._serialized_end=419
+  _globals['_LOSS']._serialized_start=421
+  _globals['_LOSS']._serialized_end=490
+  _globals['_FRAME']._serialized_start=493
+  _globals['_FRAME']._serialized_end=908
+  _globals['_SIGNEDFRAME']._serialized_start=910
+  _globals['_SIGNEDFRAME']._serialized_end=956
 # @@protoc_insertion_point(module_scope)

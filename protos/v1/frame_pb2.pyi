@@ -2,6 +2,7 @@ from protos.v1 import lease_pb2 as _lease_pb2
 from protos.v1 import meter_pb2 as _meter_pb2
 from protos.v1 import reading_pb2 as _reading_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -9,19 +10,34 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ClockSync(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CLOCK_SYNC_UNSPECIFIED: _ClassVar[ClockSync]
+    CLOCK_SYNC_SYNCHRONISED: _ClassVar[ClockSync]
+    CLOCK_SYNC_UNSYNCHRONISED: _ClassVar[ClockSync]
+CLOCK_SYNC_UNSPECIFIED: ClockSync
+CLOCK_SYNC_SYNCHRONISED: ClockSync
+CLOCK_SYNC_UNSYNCHRONISED: ClockSync
+
 class ClockStamp(_message.Message):
-    __slots__ = ("boot_id", "boot_uuid", "monotonic_ns", "monotonic_raw_ns", "wall_ns")
+    __slots__ = ("boot_id", "boot_uuid", "monotonic_ns", "monotonic_raw_ns", "wall_ns", "sync", "max_error_us", "wall_step_ns")
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     BOOT_UUID_FIELD_NUMBER: _ClassVar[int]
     MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
     MONOTONIC_RAW_NS_FIELD_NUMBER: _ClassVar[int]
     WALL_NS_FIELD_NUMBER: _ClassVar[int]
+    SYNC_FIELD_NUMBER: _ClassVar[int]
+    MAX_ERROR_US_FIELD_NUMBER: _ClassVar[int]
+    WALL_STEP_NS_FIELD_NUMBER: _ClassVar[int]
     boot_id: str
     boot_uuid: bytes
     monotonic_ns: int
     monotonic_raw_ns: int
     wall_ns: int
-    def __init__(self, boot_id: _Optional[str] = ..., boot_uuid: _Optional[bytes] = ..., monotonic_ns: _Optional[int] = ..., monotonic_raw_ns: _Optional[int] = ..., wall_ns: _Optional[int] = ...) -> None: ...
+    sync: ClockSync
+    max_error_us: int
+    wall_step_ns: int
+    def __init__(self, boot_id: _Optional[str] = ..., boot_uuid: _Optional[bytes] = ..., monotonic_ns: _Optional[int] = ..., monotonic_raw_ns: _Optional[int] = ..., wall_ns: _Optional[int] = ..., sync: _Optional[_Union[ClockSync, str]] = ..., max_error_us: _Optional[int] = ..., wall_step_ns: _Optional[int] = ...) -> None: ...
 
 class SpoolState(_message.Message):
     __slots__ = ("oldest_sequence", "frames", "bytes", "lost_frames", "trouble")

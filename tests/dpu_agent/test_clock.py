@@ -4,8 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dpu_agent.clock import ManualClock, SystemClock
+from dpu_agent.clock import ManualClock, Stamp, Sync, SystemClock, wall_step_ns
 from dpu_agent.errors import StateError
 
 
@@ -42,6 +44,40 @@ def test_without_a_boot_id_there_is_no_agent(tmp_path: Path) -> None:
 
 def test_this_machine_has_one() -> None:
     assert len(SystemClock().boot_id) == 36
+
+
+def test_this_machines_kernel_says_whether_its_clock_is_kept() -> None:
+    stamp = SystemClock().stamp()
+    assert stamp.sync is not Sync.UNKNOWN
+    assert (stamp.max_error_us is None) == (stamp.sync is Sync.UNSYNCHRONISED)
+    assert stamp.within_ns > 0
+
+
+@given(
+    true_steps=st.lists(st.integers(-(10**13), 10**13), min_size=1, max_size=6),
+    apart=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=7, max_size=7),
+)
+def test_a_step_is_told_with_no_more_than_it_was(true_steps: list[int], apart: list[tuple[int, int]]) -> None:
+    """However long the machine pauses between reading one clock and the other."""
+    wall_ahead, now, before = 10**18, 10**12, None
+    for step, (until_wall, until_end) in zip([0, *true_steps], apart, strict=False):
+        wall_ahead, now = wall_ahead + step, now + 10**9
+        stamp = Stamp("b", now, now, now + until_wall + wall_ahead, until_wall + until_end)
+        told = wall_step_ns(before, stamp)
+        if before is not None:
+            assert 0 <= told * (1 if step > 0 else -1) <= abs(step)
+            assert abs(told) >= abs(step) - before.within_ns - stamp.within_ns
+        before = stamp
+
+
+def test_another_boot_is_no_step() -> None:
+    clock = ManualClock(wall_ns=10**18)
+    first = clock.stamp()
+    clock.set_wall(10**18 - 5)
+    assert wall_step_ns(first, clock.stamp()) == -5
+    clock.reboot("b")
+    assert wall_step_ns(first, clock.stamp()) == 0
+    assert wall_step_ns(None, clock.stamp()) == 0
 
 
 def test_the_double_moves_as_told() -> None:

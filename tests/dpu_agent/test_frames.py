@@ -52,6 +52,15 @@ def test_a_frame_says_what_was_read(start_agent: Callable[..., Agent]) -> None:
     assert frame.spool.oldest_sequence == 1
 
 
+def test_a_wall_clock_that_is_set_is_told_once(start_agent: Callable[..., Agent]) -> None:
+    agent = start_agent(MemoryDisk())
+    agent.tick(2)
+    agent.clock.set_wall(agent.clock.wall_ns() - 3_600 * 10**9)
+    agent.tick(2)
+    frames = [parse_signed_frame(signed)[1] for _, signed in agent.recorder.frames_after(0, 9)]
+    assert [frame.clock.wall_step_ns for frame in frames] == [0, 0, -3_600 * 10**9, 0]
+
+
 def test_a_missing_port_is_in_the_frame_with_its_reason(start_agent: Callable[..., Agent]) -> None:
     agent = start_agent(MemoryDisk())
     agent.tick()

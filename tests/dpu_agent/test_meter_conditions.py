@@ -134,6 +134,8 @@ def test_a_wall_clock_set_back_an_hour_moves_no_bucket_and_is_told(tmp_path: Pat
     stepped = told[2].clock.wall_ns - told[1].clock.wall_ns
     # The wall clock itself is slewed by its daemon; what passed is measured around both frames.
     assert 0 < stepped + HOUR_NS < 2 * passed_ns, "told as it is, beside a clock that went on"
+    assert [frame.clock.wall_step_ns for frame in told[:2]] == [0, 0]
+    assert -HOUR_NS <= told[2].clock.wall_step_ns < -HOUR_NS // 2, "and named, less how far the clocks were read apart"
     assert (second.first, third.first) == (first.end, second.end), "no millisecond twice, none left out"
     assert (second.moved.segments, third.moved.segments) == (10, 20)
     assert (third.epoch, third.gaps, third.lost_buckets, third.findings) == (first.epoch, (), 0, ())

@@ -52,6 +52,13 @@ def test_both_kinds_and_what_was_missed_at_least() -> None:
     }
 
 
+def test_a_wall_clock_that_was_set_is_told_and_accuses_nobody() -> None:
+    stepped = frame_pb2.Frame(clock=frame_pb2.ClockStamp(wall_step_ns=-3_600 * S))
+    [one] = heard([frame(), stepped, frame()]).findings()
+    assert (one.kind, one.certain, one.from_ns) == (FindingKind.AGENT_CLOCK_SET, False, 13 * S)
+    assert "set back by at least 1 h" in one.text
+
+
 def test_frames_outside_the_period_and_names_of_newer_agents_are_left_alone() -> None:
     assert heard([frame("hook-bypassed")], first_s=2).findings() == []
     assert heard([frame("hook-bypassed")], first_s=31).findings() == []
