@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from dpu_agent.clock import Stamp, SystemClock
 from dpu_agent.config import SpoolLimits
 from dpu_agent.disk import Disk
 from dpu_agent.home import open_recorder
+from dpu_agent.meter.errors import NoMeter
 from dpu_agent.meter.meters import Meters
 from dpu_agent.netlink import NetlinkCounters
 from dpu_agent.recorder import Recorder
@@ -49,6 +51,14 @@ def send(path: MeteredPath, count: int) -> None:
         for _ in range(count):
             sender.send(FRAME)
     time.sleep(SETTLE_S)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return a folder that every user can reach; those of pytest are their owner's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @contextmanager
@@ -115,6 +125,45 @@ def test_without_a_compiler_the_prebuilt_object_is_used(tmp_path: Path) -> None:
         process = path.start(DPU, ["/usr/bin/env", "-i", f"PATH={empty}", sys.executable, "-c", program, str(tmp_path)])
         said, _ = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, f"{HOST_PORT} metered []\n")
+
+
+def test_without_permission_the_agent_goes_on_by_port_totals_and_says_so(open_folder: Path) -> None:
+    program = (
+        "import encodings.ascii, encodings.idna, os, sys\n"  # what is imported on first use, root must import
+        "from pathlib import Path\n"
+        "from hil.bench.metered_path import HOST_PORT, UPLINK\n"
+        "from dpu_agent.classtable import ClassTables\n"
+        "from dpu_agent.clock import SystemClock\n"
+        "from dpu_agent.config import AgentConfig, PortConfig, SpoolLimits\n"
+        "from dpu_agent.disk import Disk\n"
+        "from dpu_agent.home import open_recorder\n"
+        "from dpu_agent.meter.meters import Meters\n"
+        "from dpu_agent.netlink import NetlinkCounters\n"
+        "from protos.reading import Direction, Observer\n"
+        "from protos.wire import parse_signed_frame, port_reading\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "here, clock = Path(sys.argv[1]), SystemClock()\n"
+        "config = AgentConfig(path=here, agent='dpu0', listen='127.0.0.1:1', ca=here, certificate=here, key=here,\n"
+        "    state_directory=here, ports=(PortConfig(HOST_PORT, Observer.DPU_HOST_PORT),))\n"
+        "meters = Meters(config, ClassTables(Disk(), here, agent='dpu0', verifier=b''), last_sequence=0)\n"
+        "recorder = open_recorder(Disk(), here, agent='dpu0', version='0', clock=clock, limits=SpoolLimits())\n"
+        "source = NetlinkCounters(clock.monotonic_ns)\n"
+        "recorder.record(source.read(config.ports), meters)\n"
+        "[(_, signed)] = recorder.frames_after(0, 9)\n"
+        "frame = parse_signed_frame(signed)[1]\n"
+        "[meter], [port] = frame.meters, frame.ports\n"
+        "reading = port_reading(port)\n"
+        "print(meter.unavailable, len(meter.unavailable_text) > 20, meters.describe()[0].unavailable,\n"
+        "    reading.missing, reading.readings[Direction.EGRESS].bytes)\n"
+    )
+    (open_folder / "state").mkdir()
+    os.chown(open_folder / "state", 65_534, 65_534)
+    with MeteredPath() as path:
+        send(path, 3)
+        process = path.start(DPU, [sys.executable, "-c", program, str(open_folder / "state")])
+        said, _ = process.communicate(timeout=60)
+    why = NoMeter.NO_PERMISSION.value
+    assert (process.returncode, said) == (0, f"{why} True {why} None {3 * len(FRAME)}\n")
 
 
 def test_a_wall_clock_set_back_an_hour_moves_no_bucket_and_is_told(tmp_path: Path) -> None:
