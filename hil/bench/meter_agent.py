@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import subprocess
@@ -11,17 +12,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from controller.classtables import body_of, signed_table
 from controller.pki import Role, create_ca, issue_certificate
+from dpu_agent.classtable import ClassTables
 from dpu_agent.config import SpoolLimits
 from dpu_agent.disk import Disk
 from dpu_agent.frames import losses_in
 from dpu_agent.home import SPOOL
 from dpu_agent.spool import Spool
 from hil.bench.figure import Figure
-from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_PORT, UPLINK, MeteredPath
+from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_ADDRESS, HOST_PORT, UPLINK, MeteredPath
+from protos.buckets import TrafficClass
+from protos.v1 import frame_pb2, meter_pb2
 from protos.wire import meter_reading, parse_signed_frame
 
+_ENTRIES = [
+    meter_pb2.ClassEntry(network=ipaddress.ip_address(address).packed, prefix_length=32, traffic_class=kind, peer=peer)
+    for address, kind, peer in (
+        (HOST_ADDRESS, TrafficClass.SAME_POD, "node1"),
+        (FAR_ADDRESS, TrafficClass.OTHER_POD, "node2"),
+    )
+]
 _MEASURED_S = 8
 _INFERENCE_BYTES_PER_S = 30_000
 """What a node serving one model sends, as the report beside the project measures it."""
@@ -43,7 +56,10 @@ def agent_figures() -> Iterator[Figure]:
         sizes = _sizes(path, [idle[1], inference[1], loaded[1]])
     names = (("idle", 400), ("inference", 1_000), ("saturated", 6_000))
     for (name, goal), (whole, meters, rate) in zip(names, sizes, strict=True):
-        said = f"median signed frame, one port pair, one second; {rate / 1e6:.3f} MB/s; meters' part {meters} B"
+        said = (
+            "median signed frame, one port pair, one second, a class table in force; "
+            f"{rate / 1e6:.3f} MB/s; meters' part {meters} B"
+        )
         yield Figure(f"meter.frame_size.{name}", whole, "B", goal, note=said)
     cores = os.cpu_count() or 1
     yield Figure(
@@ -68,6 +84,12 @@ def _start(path: MeteredPath) -> subprocess.Popen[str]:
     (folder / "agent.pem").write_bytes(own.certificate_pem)
     (folder / "agent.key").write_bytes(own.key_pem)
     (folder / "agent.key").chmod(0o600)
+    verifier = Ed25519PrivateKey.generate()
+    (folder / "state").mkdir(mode=0o700)
+    tables = ClassTables(
+        Disk(), folder / "state", agent="dpu0", verifier=(public := verifier.public_key().public_bytes_raw())
+    )
+    tables.accept(signed_table(body_of("dpu0", 1, _ENTRIES), verifier).SerializeToString())
     config = {
         "agent": "dpu0",
         "listen": "127.0.0.1:7443",
@@ -75,6 +97,7 @@ def _start(path: MeteredPath) -> subprocess.Popen[str]:
         "certificate": "agent.pem",
         "key": "agent.key",
         "state_directory": "state",
+        "verifier_public_key": public.hex(),
         "ports": [{"name": HOST_PORT, "role": "host_port"}, {"name": UPLINK, "role": "uplink"}],
     }
     (folder / "agent.json").write_text(json.dumps(config), encoding="utf-8")
@@ -130,7 +153,15 @@ def _sizes(path: MeteredPath, spans: list[tuple[int, int]]) -> list[tuple[int, i
             frame = parse_signed_frame(signed)[1]
             if begin + 10**9 < frame.clock.monotonic_ns <= end:
                 sizes.append(len(signed))
-                parts.append(sum(len(meter.SerializeToString()) for meter in frame.meters))
+                parts.append(_meters_part(signed))
                 moved += next(meter_reading(m).moved.wire_bytes for m in frame.meters if m.port == HOST_PORT)
         found.append((sorted(sizes)[len(sizes) // 2], sorted(parts)[len(parts) // 2], moved / len(sizes)))
     return found
+
+
+def _meters_part(signed: bytes) -> int:
+    """What of a frame's bytes as they were signed the meters are."""
+    frame = frame_pb2.Frame.FromString(frame_pb2.SignedFrame.FromString(signed).body)
+    whole = frame.ByteSize()
+    frame.ClearField("meters")
+    return whole - frame.ByteSize()
