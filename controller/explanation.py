@@ -14,6 +14,7 @@ from controller.crosscheck.wording import share_at_least, stretch
 from controller.errors import OperatorError
 from controller.report.sentences import KINDS, VIOLATING
 from controller.report.words import exact, exact_interval, shown
+from controller.resemblance import resemblances
 from protos.units import format_bytes, format_duration
 
 MOST_NAMED = 30
@@ -85,6 +86,7 @@ def _sections(finding: Found, part: Found) -> Iterator[Section]:
     yield Section("When, and how much", tuple(_size(finding)))
     yield Section("What each observer proves of the period", tuple(line for link in links for line in _observers(link)))
     yield Section("Laws", tuple(line for link in links for line in _laws(link)) if kind in _OF_LAWS else ())
+    yield Section("What it looks like", tuple(_looks_like(finding, part)) if kind in _OF_LAWS else ())
     yield Section("Limits", tuple(_limits(links)) if kind in _OF_LIMITS else ())
     yield Section("What would dissolve it", tuple(_dissolving(finding, kind, links)))
     yield Section("What it rests on", tuple(_assumptions(part["assumptions"])))
@@ -141,6 +143,11 @@ def _laws(link: Found) -> Iterator[str]:
         yield f"{_place(link)}: {law['law']}: {state}: {shown(law['text'])}"
         if law["margin"]:
             yield f"    margin: {shown(law['margin'])}"
+
+
+def _looks_like(finding: Found, part: Found) -> Iterator[str]:
+    """Return hints: both directions of the link are needed to tell whether they were exchanged."""
+    yield from resemblances([link for link in part["links"] if link["link"] == finding["link"]])
 
 
 def _limits(links: Sequence[Found]) -> Iterator[str]:

@@ -46,6 +46,18 @@ def run(*arguments: object) -> tuple[int, str, str]:
     return outcome.exit_code, " ".join(outcome.stdout.split()), " ".join(outcome.stderr.split())
 
 
+def test_a_host_that_counts_four_octets_as_one_is_told_as_what_it_looks_like(tmp_path: Path) -> None:
+    truth = steady(T0, T0 + 60 * S, 50_000)
+    quarter = everywhere(truth) | {Observer.HOST: truth.scaled(0.25)}
+    evidence = site(link(quarter, start=START, end=END), period=Period(T0 - 10 * S, T0 + 70 * S))
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(to_json(crosscheck(evidence))))
+    code, out, _ = run("host-under-reports", "--result", path)
+    assert code == 0
+    assert "What it looks like" in out
+    assert "shows 4 times what host shows: perhaps one counts units of four octets" in out
+
+
 def test_a_lying_host_is_told_with_numbers_laws_margin_and_assumptions(saved: Path) -> None:
     code, out, _ = run("host-under-reports", "--result", saved)
     assert code == 0
