@@ -24,6 +24,7 @@ from dpu_agent.meter.libbpf import BpfObject, LibBpf
 from dpu_agent.meter.maps import OBJECT, ORDERS, PROGRAM
 from hil.bench import lease_cases
 from hil.bench.figure import Figure, Goal
+from hil.bench.limit_closed import closed
 from hil.bench.limit_windows import bypasses, order_of, windows
 from hil.bench.meter_area import Kernel
 from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_ADDRESS, HOST_PORT, UPLINK, MeteredPath
@@ -68,6 +69,7 @@ def figures() -> Iterator[Figure]:
     with MeteredPath(mtu=1500) as path, _policed(path) as policer:
         yield from _tcp(path, policer, goals=False)
         yield from _all_reduce(path, policer)
+    yield from closed()
 
 
 @contextlib.contextmanager
