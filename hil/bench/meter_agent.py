@@ -49,12 +49,14 @@ def agent_figures() -> Iterator[Figure]:
             idle = _measure(process.pid, [])
             inference = _measure(process.pid, _sender(path, ["--rate", f"{_INFERENCE_BYTES_PER_S}B/s"]))
             loaded = _measure(process.pid, _sender(path, []))
+            rested = _measure(process.pid, [])
             resident = _resident(process.pid)
         finally:
             process.terminate()
             process.communicate(timeout=20)
-        sizes = _sizes(path, [idle[1], inference[1], loaded[1]])
-    names = (("idle", 400), ("inference", 1_000), ("saturated", 6_000))
+        sizes = _sizes(path, [idle[1], inference[1], loaded[1], rested[1]])
+    # No goal is stated for the last: large counters are long numbers.
+    names = (("idle", 400), ("inference", 1_000), ("saturated", 6_000), ("idle_after_load", None))
     for (name, goal), (whole, meters, rate) in zip(names, sizes, strict=True):
         said = (
             "median signed frame, one port pair, one second, a class table in force; "
