@@ -12,6 +12,7 @@ import typer
 
 from controller.cli_options import AsJson
 from controller.cli_plan_propose import propose
+from controller.cli_plan_simulate import simulate
 from controller.errors import OperatorError
 
 app = typer.Typer(no_args_is_help=True, help="Limits in numbers that both parties can recompute.")
@@ -201,3 +202,4 @@ def inference(given: dict[str, str], as_json: AsJson = False) -> None:
 
 
 app.command()(propose)
+app.command()(_with_options(TRAINING_HELP)(simulate))

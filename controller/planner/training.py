@@ -94,6 +94,8 @@ class TrainingPlan:
     needed_bytes_per_s: Fraction
     sync_steps_min: int
     parts: Fraction
+    nodes: int
+    depth_bytes: int
     total_s: Fraction | None
     quality: dict[str, float] | None
     assumptions: tuple[Assumption, ...]
@@ -181,6 +183,8 @@ def plan_training(given: Mapping[str, str]) -> TrainingPlan:
         needed_bytes_per_s=needed_bytes_per_s(moved, compute, duplex=duplex),
         sync_steps_min=fewest,
         parts=traffic.parts,
+        nodes=int(nodes),
+        depth_bytes=int(depth),
         total_s=total,
         quality=_quality(inputs, params, nodes, traffic),
         assumptions=tuple(inputs.assumptions),

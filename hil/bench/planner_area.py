@@ -11,7 +11,7 @@ import numpy as np
 from controller.planner.trace import measure
 from controller.replay.record import read_record
 from controller.rules.series import Flow
-from hil.bench import planner_rig
+from hil.bench import planner_fleet, planner_rig
 from hil.bench.figure import Figure, Goal
 from hil.bench.planner_cases import LLAMA_8B, known, training
 
@@ -25,6 +25,7 @@ def figures() -> Iterator[Figure]:
     yield from _known()
     yield from _recorded()
     yield from _plateaus()
+    yield from planner_fleet.figures()
     yield from planner_rig.figures()
 
 

@@ -5,7 +5,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.planner.marks import PlanError
@@ -61,6 +61,7 @@ def test_every_default_is_said(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=25)
 @given(low=st.integers(1_000, 10**9), more=st.integers(1, 10**9))
 def test_a_larger_limit_never_slows(method: str, low: int, more: int) -> None:
     tight = plan_training(asked(method, limit=f"{low}B/s"))
@@ -75,6 +76,7 @@ COMPUTED = {"step_time": None, "flops_per_s": "7.912e15", "mfu": "0.4", "local_b
 
 
 @pytest.mark.parametrize("method", ["ddp", "fsdp", "diloco", "streaming-diloco", "sparseloco", "distro", "gossip"])
+@settings(max_examples=25)
 @given(params=st.integers(10**6, 10**13))
 def test_the_size_of_the_model_cancels(method: str, params: int) -> None:
     one = plan_training(asked(method, params="8e9", **COMPUTED))
@@ -127,6 +129,7 @@ def test_bits_and_bytes_name_the_same_rate(bytes_per_s: int) -> None:
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
+@settings(max_examples=25)
 @given(nodes=st.integers(2, 100_000))
 def test_no_byte_arrives_that_nobody_sent(topology: str, nodes: int) -> None:
     moved = exchange(topology, Fraction(nodes), Fraction(1000))
