@@ -33,6 +33,7 @@ COMMANDS = {
     "site": "controller.cli_site:app",
     "pki": "controller.pki_cli:app",
     "agents": "controller.deploy.cli:app",
+    "attest": "controller.cli_attest:app",
     "switch": "controller.cli_switch:app",
     "agreement": "controller.agreement.cli:app",
     "leases": "controller.leases.cli:app",

@@ -28,6 +28,9 @@ LEASE       the exact bytes of a SignedLease or                agent name       
 LOAD_WINDOW JSON of :mod:`controller.loads.window`             agent name
 CLASS_TABLE the exact bytes of a SignedClassTable, written     agent name
             before it is sent
+CHALLENGE   JSON agent, nonce                                  agent name
+QUOTE       JSON message_base64, signature_base64, key_pem,    agent name
+            registers, refused
 ATTEMPT     JSON what, reason, text, first_sent_ns,            the device
             gave_up_ns
 WEIGHT      JSON link, direction, from_ns, to_ns, bytes,       link name
@@ -80,6 +83,8 @@ class Kind(enum.Enum):
     LEASE = "lease"
     LOAD_WINDOW = "load-window"
     CLASS_TABLE = "class-table"
+    CHALLENGE = "challenge"
+    QUOTE = "quote"
 
 
 class ConflictingEntryError(EvidenceError):

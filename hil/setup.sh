@@ -14,6 +14,7 @@ snmp             second opinion on what snmpd says
 lldpd            neighbours on the wire
 openssh-server   the rig's DPUs are deployed to over the real sshd
 prometheus-node-exporter  the host's own claim
+prometheus-snmp-exporter  what the switch reader is compared with, in make bench
 prometheus       what the cross-check is compared with, in make bench
 prometheus-alertmanager  takes alerts, in tests and in make bench
 nftables         traffic rules of the rig
@@ -26,6 +27,9 @@ procps           process tools in the rig
 golang-go        a second reader of checkpoints and proofs, in tests
 golang-golang-x-mod-dev  its sumdb/note and tlog
 openssl          a second reader of signatures, in tests
+swtpm            a TPM 2.0 in software, in tests
+tpm2-tools       makes its quotes
+libtss2-tcti-swtpm0  lets them talk
 strace           lets single system calls fail, in tests
 "
 
@@ -61,7 +65,7 @@ if [ -n "$missing" ]; then
     if [ -d /run/systemd/system ]; then
         for package in $missing; do
             case $package in
-                snmpd | lldpd | prometheus | prometheus-node-exporter | prometheus-alertmanager) systemctl disable --quiet --now "$package" || true ;;
+                snmpd | lldpd | prometheus | prometheus-snmp-exporter | prometheus-node-exporter | prometheus-alertmanager) systemctl disable --quiet --now "$package" || true ;;
                 openssh-server) systemctl disable --quiet --now ssh || true ;;
             esac
         done
