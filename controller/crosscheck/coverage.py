@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from controller.crosscheck.epochs import by_epoch
-from controller.crosscheck.exact import subtract, whole
+from controller.crosscheck.columns import columns
+from controller.crosscheck.exact import subtract
 from controller.crosscheck.model import Silence, Track
 from protos.reading import Observer
 
@@ -35,20 +35,18 @@ def covered(track: Track, void_epochs: frozenset[int], largest_gap_ns: int) -> S
     1. Each proven and consistent epoch covers from its first ``latest`` to its last ``earliest``.
     2. Between two neighbours taken further apart than ``largest_gap_ns`` it does not.
     """
-    epochs = [
-        [(reading.latest_ns, reading.earliest_ns) for reading in readings]
-        for number, readings in by_epoch(track.readings).items()
-        if number in track.proven_epochs and number not in void_epochs
-    ]
+    given = columns(track.readings)
     stretches = []
-    for windows in epochs:
-        windows.sort()
-        latest = whole([window[0] for window in windows])
+    for number in given.epochs:
+        if number not in track.proven_epochs or number in void_epochs:
+            continue
+        readings = given.of_epoch(number)
+        order = np.argsort(readings.latest, kind="stable")
+        latest, earliest = readings.latest[order], readings.earliest[order]
         breaks = np.flatnonzero(subtract(latest[1:], latest[:-1]) > largest_gap_ns)
         first = 0
-        for last in (*(int(at) for at in breaks), len(windows) - 1):
-            run = windows[first : last + 1]
-            start, end = run[0][0], max(earliest for _, earliest in run)
+        for last in (*(int(at) for at in breaks), len(latest) - 1):
+            start, end = int(latest[first]), int(earliest[first : last + 1].max())
             if start < end:
                 stretches.append((start, end))
             first = last + 1

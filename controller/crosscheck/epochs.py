@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from controller.crosscheck.columns import ReadingColumns
+from controller.crosscheck.columns import columns as columns_of
 from controller.crosscheck.envelope import Columns
-from controller.crosscheck.exact import add, whole
+from controller.crosscheck.exact import add, narrow, subtract
 from controller.crosscheck.model import EpochStart
 from protos.reading import Reading
 
@@ -52,20 +54,20 @@ def epochs_of(
         starts: epochs proven to begin at zero.
         packets: take the packet counter; readings without one are left out.
     """
-    counted = [reading for reading in readings if reading.packets is not None] if packets else readings
-    groups = by_epoch(near_readings(counted, origin))
+    counted = near_readings(readings, origin)
+    if packets and not bool(counted.counted.all()):
+        counted = counted.where(counted.counted)
     result = []
-    for number in sorted(groups):
-        group = groups[number]
-        values = [(reading.packets or 0) if packets else reading.bytes for reading in group]
-        base = min(values)
-        low = whole([value - base for value in values])
-        slack = [] if packets else [reading.bytes_slack for reading in group]
+    for number in counted.epochs:
+        group = counted.of_epoch(number)
+        values = group.packets if packets else group.bytes
+        base = int(values.min())
+        low = narrow(subtract(values, base))
         columns = Columns(
-            whole([reading.earliest_ns - origin for reading in group]),
-            whole([reading.latest_ns - origin for reading in group]),
+            narrow(subtract(group.earliest, origin)),
+            narrow(subtract(group.latest, origin)),
             low,
-            add(low, whole(slack)) if any(slack) else low,
+            low if packets or group.slack is None else add(low, group.slack),
         )
         start = starts.get(number)
         if start is not None:
@@ -74,30 +76,17 @@ def epochs_of(
     return result
 
 
-def by_epoch(readings: Sequence[Reading]) -> dict[int, Sequence[Reading]]:
-    """Return the readings of each epoch, in the order they have; nearly always there is one."""
-    numbers = {reading.epoch for reading in readings}
-    if len(numbers) == 1:
-        return {numbers.pop(): readings}
-    groups: dict[int, list[Reading]] = {number: [] for number in numbers}
-    for reading in readings:
-        groups[reading.epoch].append(reading)
-    return dict(groups)
-
-
-def near_readings(readings: Sequence[Reading], origin: int) -> Sequence[Reading]:
+def near_readings(readings: Sequence[Reading], origin: int) -> ReadingColumns:
     """Return the readings that are less than 36 years from the origin, which nearly always are all."""
-    if not readings:
-        return readings
-    first = min([reading.earliest_ns for reading in readings])
-    last = max([reading.latest_ns for reading in readings])
-    if first - origin > -FARTHEST_NS and last - origin < FARTHEST_NS:
-        return readings
-    return [
-        reading
-        for reading in readings
-        if max(abs(reading.earliest_ns - origin), abs(reading.latest_ns - origin)) < FARTHEST_NS
-    ]
+    given = columns_of(readings)
+    if len(given) == 0:
+        return given
+    first, last = int(given.earliest.min()) - origin, int(given.latest.max()) - origin
+    if first > -FARTHEST_NS and last < FARTHEST_NS:
+        return given
+    low, high = origin - FARTHEST_NS, origin + FARTHEST_NS
+    near = (given.earliest > low) & (given.latest < high) & (given.latest > low) & (given.earliest < high)
+    return given.where(near.astype(bool))
 
 
 def _from_origin(at: int | None, origin: int) -> int | None:

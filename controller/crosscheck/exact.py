@@ -67,6 +67,11 @@ def wide(values: Ints) -> Ints:
     return values if values.dtype == object else values.astype(object)
 
 
+def narrow(values: Ints) -> Ints:
+    """Return ``values`` in int64 again where they fit: a difference of large numbers is often small."""
+    return whole(values.tolist()) if values.dtype == object else values
+
+
 def add(first: Ints, second: Ints | int) -> Ints:
     """Return ``first + second`` exactly."""
     other = abs(second) if isinstance(second, int) else largest_magnitude(second)

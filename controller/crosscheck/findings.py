@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from controller.crosscheck.case import Case
+from controller.crosscheck.columns import columns
 from controller.crosscheck.coverage import UNEXPLAINED, Stretches, gaps, why
 from controller.crosscheck.laws import LAWS, Law
 from controller.crosscheck.liars import DOMAIN_NAMES, UNDECIDABLE, Conflict, explanations, host_alone, told
@@ -148,12 +151,9 @@ def _why_unseen(one: Observed, start: int, end: int) -> str:
     if not one.usable and one.problems:
         return one.problems[0]
     void = {wrong.epoch: str(wrong) for wrong in one.counted.contradictions}
-    met = {
-        each.epoch
-        for each in one.track.readings
-        if each.epoch in void and each.latest_ns > start and each.earliest_ns < end
-    }
-    told = [f"{name(one.observer)} contradicts itself: {void[epoch]}" for epoch in sorted(met)]
+    readings = columns(one.track.readings)
+    met = readings.where((readings.latest > start) & (readings.earliest < end)).epochs if void else []
+    told = [f"{name(one.observer)} contradicts itself: {void[epoch]}" for epoch in met if epoch in void]
     recorded = why(one.track.looked, (start, end))
     return "; ".join([*told, *([recorded] if recorded != UNEXPLAINED or not told else [])])
 
@@ -190,13 +190,11 @@ def reset_findings(case: Case) -> list[Finding]:
     found = []
     evidence, period = case.evidence, case.period
     for observer, one in case.seen.items():
-        firsts: dict[int, tuple[int, int]] = {}
-        for reading in one.track.readings:
-            known = firsts.get(reading.epoch)
-            if known is None or reading.latest_ns < known[1]:
-                firsts[reading.epoch] = (reading.earliest_ns, reading.latest_ns)
-        for epoch in sorted(firsts)[1:]:
-            began = firsts[epoch][1]
+        readings = columns(one.track.readings)
+        for epoch in readings.epochs[1:]:
+            own = readings.of_epoch(epoch)
+            first = int(np.argmin(own.latest))
+            since, began = int(own.earliest[first]), int(own.latest[first])
             if not period.from_ns < began <= period.to_ns:
                 continue
             reason = one.track.epoch_reasons.get(epoch, "no reason recorded")
@@ -209,7 +207,7 @@ def reset_findings(case: Case) -> list[Finding]:
                     link=evidence.link,
                     node=evidence.node,
                     direction=evidence.direction,
-                    from_ns=firsts[epoch][0],
+                    from_ns=since,
                     to_ns=began,
                 )
             )

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+
+import numpy as np
 
 from controller.crosscheck.cable import difference, in_frames
 from controller.crosscheck.case import Case
+from controller.crosscheck.columns import columns
 from controller.crosscheck.coverage import gaps
-from controller.crosscheck.exact import Line, Rate
+from controller.crosscheck.exact import Line, Rate, subtract
 from controller.crosscheck.liars import DOMAIN_NAMES, counted
 from controller.crosscheck.metered import NOTHING_METERED, Metered, fullest_metered
 from controller.crosscheck.model import Holds, Limit, LimitResult, Track, WindowsBy, WindowWitness
@@ -330,7 +332,7 @@ def _provable_rate(track: Track, limit: Limit) -> int | None:
     """Return the steady bytes/s at which compliance can be proven: ``r * (w + 2*(P + u)) <= B`` (bounds.md 6)."""
     if len(track.readings) < 2:
         return None
-    latest = sorted(reading.latest_ns for reading in track.readings)
-    poll_gap = max(second - first for first, second in pairwise(latest))
-    width = max(reading.latest_ns - reading.earliest_ns for reading in track.readings)
+    readings = columns(track.readings)
+    poll_gap = int(np.diff(np.sort(readings.latest)).max())
+    width = int(subtract(readings.latest, readings.earliest).max())
     return limit.bytes * 1_000_000_000 // (limit.window_ns + 2 * (poll_gap + width))

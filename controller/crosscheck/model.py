@@ -8,7 +8,7 @@ Times are nanoseconds on the controller's timeline; bytes and packets are exact 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.crosscheck.exact import Ints
@@ -194,12 +194,12 @@ class Track:
     """
 
     observer: Observer
-    readings: tuple[Reading, ...]
+    readings: Sequence[Reading]
     line_rate_bytes_per_s: int | None = None
     step_bytes: int = 0
     refresh_ns: int = 0
     clock_width_ns: int = 0
-    drop_packets: tuple[Reading, ...] = ()
+    drop_packets: Sequence[Reading] = ()
     epoch_reasons: Mapping[int, str] = field(default_factory=dict)
     proven_epochs: frozenset[int] = frozenset({0})
     looked: tuple[Silence, ...] = ()

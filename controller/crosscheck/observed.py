@@ -71,7 +71,7 @@ class Observed:
 
 
 def _framing(track: Track) -> Framing:
-    return track.readings[0].framing if track.readings else Framing.L2_WITHOUT_FCS
+    return track.readings[0].framing if len(track.readings) else Framing.L2_WITHOUT_FCS
 
 
 def observe(track: Track, origin: int) -> Observed:
@@ -89,7 +89,8 @@ def observe(track: Track, origin: int) -> Observed:
     drops, left_out = drops_of(track, origin)
     if left_out:
         problems.append(f"{left_out} drop readings are decades away from the period")
-    same = [reading for reading in readings if reading.framing is framing]
+    own = readings.framings == readings.framings[:1]
+    same = readings if bool(own.all()) else readings.where(own)
     if len(same) < len(readings):
         problems.append(f"{len(readings) - len(same)} readings count another framing than {framing.value}")
     line = None
@@ -97,7 +98,7 @@ def observe(track: Track, origin: int) -> Observed:
         line = Line(Rate.per_second(track.line_rate_bytes_per_s), track.step_bytes)
     counted = _account(same, track, origin, line)
     # A packet counter may be missing from some readings: its epochs then have fewer readings, which is sound.
-    has_packets = track.counter_bits >= WIDE and any(reading.packets is not None for reading in same)
+    has_packets = track.counter_bits >= WIDE and bool(same.counted.any())
     packets = _account(same, track, origin, None, packets=True) if has_packets else None
     problems += [str(wrong) for wrong in counted.contradictions]
     problems += [f"packets: {wrong}" for wrong in (packets.contradictions if packets else ())]

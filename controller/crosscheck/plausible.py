@@ -30,7 +30,7 @@ def plausible(one: Observed, largest_frame: int, from_ns: int, to_ns: int) -> Ob
         from_ns: start of the time looked at, from the origin.
         to_ns: its end.
     """
-    if one.packets is None or not one.usable or not one.track.readings:
+    if one.packets is None or not one.usable or len(one.track.readings) == 0:
         return one
     framing = one.track.readings[0].framing
     over = framing.bytes_per_frame_over_l2

@@ -78,7 +78,7 @@ def _switch(
         return _unknown(law, Unknown.MISSING_EVIDENCE, f"the ports of {switch} were not listed in the period")
     tracks = [(out.tracks.get(Observer.SWITCH), into.tracks.get(Observer.SWITCH)) for out, into in cables]
     seen = [(one, other) for one, other in tracks if one is not None and other is not None]
-    if len(seen) < len(tracks) or any(not one.readings or not other.readings for one, other in seen):
+    if len(seen) < len(tracks) or any(not len(one.readings) or not len(other.readings) for one, other in seen):
         return _unknown(law, Unknown.MISSING_EVIDENCE, f"{switch} gave no readings of one of its ports")
     framings = {each.readings[0].framing for pair in seen for each in pair}
     if len(framings) > 1:

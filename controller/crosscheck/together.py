@@ -14,7 +14,7 @@ import numpy as np
 from controller.crosscheck.account import Account
 from controller.crosscheck.envelope import Columns
 from controller.crosscheck.epochs import EpochReadings, near_readings
-from controller.crosscheck.exact import Ints, add, whole
+from controller.crosscheck.exact import Ints, add, narrow, subtract
 from protos.reading import Reading
 
 
@@ -56,15 +56,14 @@ def together(parts: Sequence[tuple[Sequence[Reading], frozenset[int]]], origin: 
 
 
 def _columns(readings: Sequence[Reading], origin: int) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    ordered = sorted(near_readings(readings, origin), key=lambda each: each.latest_ns)
-    value = whole([each.bytes for each in ordered])
-    slack = whole([each.bytes_slack for each in ordered])
+    near = near_readings(readings, origin)
+    ordered = near.where(np.argsort(near.latest, kind="stable"))
     return (
-        whole([each.earliest_ns - origin for each in ordered]),
-        whole([each.latest_ns - origin for each in ordered]),
-        value,
-        add(value, slack),
-        np.array([each.epoch for each in ordered], dtype=np.int64),
+        narrow(subtract(ordered.earliest, origin)),
+        narrow(subtract(ordered.latest, origin)),
+        ordered.bytes,
+        ordered.bytes if ordered.slack is None else add(ordered.bytes, ordered.slack),
+        ordered.epoch,
     )
 
 

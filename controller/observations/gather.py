@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from controller.crosscheck.columns import columns
 from controller.crosscheck.model import (
     Finding,
     Limit,
@@ -217,12 +218,12 @@ class _Tracks:
         for direction in Direction:
             self._tracks[direction][observer] = Track(
                 observer=observer,
-                readings=tuple(series.readings[direction]),
+                readings=columns(series.readings[direction]),
                 line_rate_bytes_per_s=self._line_rate() if on_wire else None,
                 step_bytes=self._step(observer, series),
                 refresh_ns=series.refresh_ns,
                 clock_width_ns=series.clock_width_ns,
-                drop_packets=tuple(series.drops[direction]),
+                drop_packets=columns(series.drops[direction]),
                 epoch_reasons=series.reasons,
                 proven_epochs=frozenset(series.proven),
                 looked=looked,

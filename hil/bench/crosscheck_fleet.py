@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from controller.crosscheck.check import crosscheck
+from controller.crosscheck.columns import columns
 from controller.crosscheck.model import (
     Assumptions,
     CrossCheck,
@@ -46,7 +47,7 @@ def link(seed: int) -> LinkEvidence:
         wire = observer in (Observer.DPU_UPLINK, Observer.SWITCH)
         tracks[observer] = Track(
             observer,
-            tuple(readings),
+            columns(readings),
             line_rate_bytes_per_s=12_500_000_000 if wire else None,
             step_bytes=9_216 if wire else 0,
             refresh_ns=refresh,
