@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,21 +106,35 @@ def key_faults(journal: Path, *, signed: bool) -> tuple[list[str], list[str]]:
     folder = keys_folder(journal)
     if not folder.exists() or not (signed or (folder / "report.pub").exists()):
         return [], []
-    private = [folder / "log.pem", folder / "report.pem"]
+    pairs = ("report", "verifier")
+    private = [folder / f"{name}.pem" for name in ("log", *pairs)]
     hidden = [path for path in private if path.exists() and not os.access(path, os.R_OK)]
     if hidden:
         return [], [f"{path}: it is another user's" for path in hidden]
+    found: list[str] = []
     try:
         load_key(folder / "log", KeyKind.LOG)
-        report = _read(folder / "report.pem").public_key().public_bytes_raw().hex()
-        told = (folder / "report.pub").read_text(encoding="utf-8")
+        # The verifier's is made when it is first needed.
+        there = [name for name in pairs if name == "report" or (folder / f"{name}.pem").exists()]
+        found += [fault for name in there for fault in _apart(folder / name)]
+        for path in folder.glob("retired-*.vkey"):
+            if path.name != f"retired-{_read_public(path).key_id.hex()}.vkey":
+                found.append(f"{path}: is not the key that its name says")
     except OperatorError as error:
-        return [str(error)], []
+        found.append(str(error))
+    return found, []
+
+
+def _apart(stem: Path) -> Iterator[str]:
+    """Yield what is wrong with a private key in PEM and its public half in hexadecimal."""
+    public = stem.with_suffix(".pub")
+    try:
+        told = public.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        return [f"{folder / 'report.pub'}: cannot be read ({error})"], []
-    if told != f"{report}\n":
-        return [f"{folder / 'report.pub'}: is not the public half of report.pem"], []
-    return [], []
+        yield f"{public}: cannot be read ({error})"
+        return
+    if told != f"{_read(stem.with_suffix('.pem')).public_key().public_bytes_raw().hex()}\n":
+        yield f"{public}: is not the public half of {stem.name}.pem"
 
 
 def make_key(stem: Path, name: str, kind: KeyKind) -> SigningKey:

@@ -24,7 +24,9 @@ from controller.journal import Journal, Kind, NewEntry
 from controller.journal_fsck import fsck
 from controller.journal_log import keep_cosignature, publish
 from controller.journal_prune import KEPT_BEFORE_NS, carry_out
+from controller.keychange import change_log_key
 from controller.logkeys import key_faults, keys_folder, load_log_public, load_site_keys, make_site_keys
+from controller.verifierkey import verifier_key
 from protos.signing import SigningDomain, sign
 from protos.v1 import frame_pb2
 from protos.wire import FRAME_VERSION
@@ -62,6 +64,7 @@ def build(folder: Path) -> None:
     first += [NewEntry(Kind.SCRAPE, "node1", number, b"scrape %d" % number * 3) for number in range(3, 10)]
     with Journal.create(path, *first) as journal:
         keys = make_site_keys(path, "demo")
+        verifier_key(path)
         _witnessed(journal, publish(journal, keys.log).checkpoint.size)
         body = frame_pb2.Frame(version=FRAME_VERSION, agent="dpu0", sequence=1).SerializeToString()
         frame = frame_pb2.SignedFrame(body=body, signature=sign(key, SigningDomain.FRAME, body)).SerializeToString()
@@ -73,6 +76,8 @@ def build(folder: Path) -> None:
         )
         journal.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         carry_out(journal)
+        change_log_key(journal, "demo", now_ns=350)
+        keys = make_site_keys(path, "demo")
         journal.append(NewEntry(Kind.RUN_STOP, "controller", 400, b"{}"))
         _witnessed(journal, publish(journal, keys.log).checkpoint.size)
         # As a killed process leaves it: with its log beside it.

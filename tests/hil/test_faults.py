@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -57,7 +58,9 @@ def test_fsck_names_a_flipped_bit_in_any_stored_file(tmp_path: Path, monkeypatch
     monkeypatch.setattr(journal_file, "BETWEEN_LOOKS_S", 0.0)
     damage.build(tmp_path)
     names = [path.name for path in damage.files(tmp_path)]
-    assert names == ["journal.db", "journal.db-wal", "log.pem", "log.vkey", "report.pem", "report.pub"]
+    assert names[:6] == ["journal.db", "journal.db-wal", "log.pem", "log.vkey", "report.pem", "report.pub"]
+    assert re.fullmatch(r"retired-[0-9a-f]{8}\.vkey", names[6])
+    assert names[7:] == ["verifier.pem", "verifier.pub"]
     found: Counter[tuple[str, damage.Outcome]] = Counter()
     missed = []
     for flip, outcome in damage.judge(tmp_path, damage.sample(tmp_path, Random(5), each=25)):
