@@ -38,6 +38,7 @@ class CellError(ValueError):
         self.remedy = remedy
 
 
+@lru_cache(maxsize=1 << 16)  # three printed digits with a unit repeat
 def value(text: str) -> tuple[float | None, Unit | None, float]:
     """Return the value in bytes (a second), its unit if it has one, and half of its last digit, relative.
 
@@ -110,6 +111,8 @@ def _unit(text: str) -> tuple[Unit, float]:
     )
 
 
+_MOST_DIGITS = 20
+_SCALES = ((10**11, NS_PER_S), (10**14, 1_000_000), (10**17, 1_000), (10**20, 1))
 _ZONED = re.compile(
     r"(?P<base>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)"
     r"(?P<fraction>[.,]\d{1,9})?\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?"
@@ -125,6 +128,9 @@ def time_ns(text: str) -> tuple[int, bool]:
         CellError: it is no time.
     """
     text = text.strip()
+    if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
+        whole = int(text)
+        return next(whole * scale for limit, scale in _SCALES if whole < limit), True
     match = _ZONED.fullmatch(text)
     if match is not None:
         try:
@@ -141,10 +147,7 @@ def time_ns(text: str) -> tuple[int, bool]:
         number = math.nan
     if not math.isfinite(number) or number < 0 or number >= 1e19:
         raise CellError(f"{text!r} is no time", "Use for example 2026-11-30 21:00:00, or seconds since 1970")
-    for limit, scale in ((1e11, NS_PER_S), (1e14, 1_000_000), (1e17, 1_000)):
-        if number < limit:
-            return round(number * scale), True
-    return int(text) if text.isdigit() else round(number), True
+    return round(next(number * scale for limit, scale in _SCALES if number < limit)), True
 
 
 def _offset_s(zone: str | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Union
 
 import numpy as np
 
@@ -27,11 +27,8 @@ class OutOfOrderError(ValueError):
     """A time that is before the previous one, or the same with another value."""
 
 
-class Sample(NamedTuple):
-    """One value at a time; None where it is not known."""
-
-    time_ns: int
-    value: float | None
+_Sample = tuple[int, Union[float, None]]  # noqa: UP007  made at run time, on 3.10
+"""A time and a value; None where it is not known."""
 
 
 @dataclass
@@ -45,8 +42,8 @@ class Column:
     repeated: int = 0
     decreases: int = 0
     notes: list[str] = field(default_factory=list)
-    _early: list[Sample] = field(default_factory=list)
-    _last: Sample | None = None
+    _early: list[_Sample] = field(default_factory=list)
+    _last: _Sample | None = None
     _start_ns: int = 0
     _step_ns: int = 0
     _sums: Floats = field(default_factory=lambda: np.zeros(0))
@@ -60,51 +57,57 @@ class Column:
         Raises:
             OutOfOrderError: see there.
         """
-        if self._last is not None and time_ns <= self._last.time_ns:
-            if time_ns < self._last.time_ns:
-                raise OutOfOrderError("the time goes back")
-            if value != self._last.value and value is not None and self._last.value is not None:
-                raise OutOfOrderError("the time stands twice, with two values")
-            self.repeated += 1
-            return
-        if value is not None and self._last is not None and self._last.value is not None:
-            self.decreases += value < self._last.value
-        self._last = Sample(time_ns, value)
-        self.samples += value is not None
+        last = self._last
+        if last is not None:
+            if time_ns <= last[0]:
+                self._again(time_ns, value, last)
+                return
+            if value is not None and last[1] is not None and value < last[1]:
+                self.decreases += 1
+        self._last = (time_ns, value)
+        if value is not None:
+            self.samples += 1
         if self._step_ns == 0:
             self._early.append(self._last)
             if len(self._early) == _LEARN:
                 self._begin()
         else:
-            self._put(self._last)
+            self._put(time_ns, value)
+
+    def _again(self, time_ns: int, value: float | None, last: _Sample) -> None:
+        if time_ns < last[0]:
+            raise OutOfOrderError("the time goes back")
+        if value != last[1] and value is not None and last[1] is not None:
+            raise OutOfOrderError("the time stands twice, with two values")
+        self.repeated += 1
 
     def _begin(self) -> None:
         """Choose the grid: the usual distance of two samples."""
-        times = np.array([sample.time_ns for sample in self._early])
+        times = np.array([time_ns for time_ns, _ in self._early])
         self._step_ns = max(1, int(np.median(np.diff(times)))) if len(times) > 1 else NS_PER_S
         # Times that jitter must not fall into a neighbour's bin: they lie in the middle of theirs.
         self._start_ns = int(times[0]) - self._step_ns // 2
         self._sums, self._numbers, self._lasts = np.zeros(1024), np.zeros(1024), np.full(1024, np.nan)
-        for sample in self._early:
-            self._put(sample)
+        for time_ns, value in self._early:
+            self._put(time_ns, value)
         self._early = []
 
-    def _put(self, sample: Sample) -> None:
-        place = (sample.time_ns - self._start_ns) // self._step_ns
+    def _put(self, time_ns: int, value: float | None) -> None:
+        place = (time_ns - self._start_ns) // self._step_ns
         while place >= MOST_BINS:
             self._fold()
-            place = (sample.time_ns - self._start_ns) // self._step_ns
+            place = (time_ns - self._start_ns) // self._step_ns
         if place >= len(self._sums):
             grown = min(MOST_BINS, max(2 * len(self._sums), place + 1))
             more = grown - len(self._sums)
             self._sums = np.concatenate([self._sums, np.zeros(more)])
             self._numbers = np.concatenate([self._numbers, np.zeros(more)])
             self._lasts = np.concatenate([self._lasts, np.full(more, np.nan)])
-        self._end = max(self._end, place + 1)
-        if sample.value is not None:
-            self._sums[place] += sample.value
+        self._end = place + 1  # times only grow
+        if value is not None:
+            self._sums[place] += value
             self._numbers[place] += 1
-            self._lasts[place] = sample.value
+            self._lasts[place] = value
 
     def _fold(self) -> None:
         half = -(-len(self._sums) // 2)
