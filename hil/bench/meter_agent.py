@@ -14,9 +14,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from controller.classtables import body_of, signed_table
 from controller.pki import Role, create_ca, issue_certificate
-from dpu_agent.classtable import ClassTables
+from dpu_agent.classtable import VERSION, ClassTables
 from dpu_agent.config import SpoolLimits
 from dpu_agent.disk import Disk
 from dpu_agent.frames import losses_in
@@ -25,7 +24,8 @@ from dpu_agent.spool import Spool
 from hil.bench.figure import Figure
 from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_ADDRESS, HOST_PORT, UPLINK, MeteredPath
 from protos.buckets import TrafficClass
-from protos.v1 import frame_pb2, meter_pb2
+from protos.signing import SigningDomain, sign
+from protos.v1 import agent_pb2, frame_pb2, meter_pb2
 from protos.wire import meter_reading, parse_signed_frame
 
 _ENTRIES = [
@@ -91,7 +91,9 @@ def _start(path: MeteredPath) -> subprocess.Popen[str]:
     tables = ClassTables(
         Disk(), folder / "state", agent="dpu0", verifier=(public := verifier.public_key().public_bytes_raw())
     )
-    tables.accept(signed_table(body_of("dpu0", 1, _ENTRIES), verifier).SerializeToString())
+    body = meter_pb2.ClassTable(version=VERSION, sequence=1, agent="dpu0", entries=_ENTRIES).SerializeToString()
+    signature = sign(verifier, SigningDomain.CLASS_TABLE, body)
+    tables.accept(agent_pb2.SignedClassTable(body=body, signature=signature).SerializeToString())
     config = {
         "agent": "dpu0",
         "listen": "127.0.0.1:7443",
