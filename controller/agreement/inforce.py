@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.agreement.arithmetic import contradictions
+from controller.agreement.document import Agreement
 from controller.agreement.envelope import Party, SignedAgreement, check, decode
 from controller.errors import EvidenceError, OperatorError
 from controller.journal import Entry, Journal, Kind, NewEntry
@@ -20,6 +21,18 @@ def in_force(journal: Journal, site: str) -> SignedAgreement | None:
     """
     entry = journal.last(Kind.AGREEMENT, site)
     return None if entry is None else _checked(journal.path, entry)[0]
+
+
+def accepted(journal: Journal) -> list[tuple[int, Agreement]]:
+    """Return every agreement that was accepted and when, on the timeline, in order.
+
+    Raises:
+        EvidenceError: what is journaled is not what both signed.
+    """
+    return [
+        (entry.recorded_ns, _checked(journal.path, entry)[0].agreement)
+        for entry in journal.entries(kinds=[Kind.AGREEMENT])
+    ]
 
 
 def prover_key(journal: Journal, site: str) -> bytes | None:

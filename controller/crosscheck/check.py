@@ -42,7 +42,7 @@ from controller.crosscheck.ports import undeclared, weigh_port
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.sumjudging import sum_laws
 from controller.crosscheck.sums import unaccounted
-from controller.crosscheck.verdict import WIRING, LinkFacts, link_verdict, site_verdict
+from controller.crosscheck.verdict import BROKEN, WIRING, LinkFacts, link_verdict, site_verdict
 from controller.crosscheck.weights import Weighed, scale_off, weigh
 from controller.crosscheck.wording import name, share_at_least
 from protos.reading import Direction, Observer, TrustDomain
@@ -99,6 +99,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
     verdict = site_verdict(
         [one.result.verdict for one in in_order],
         bytes_on_undeclared_port=any(finding.certain for finding in about_ports),
+        agreement_broken=any(each.certain and each.kind in BROKEN for each in evidence.about_meters),
         ports_clean=not about_ports and not any(each.kind in WIRING for each in evidence.about_switches),
         scale_right=not off,
     )

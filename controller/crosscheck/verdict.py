@@ -7,7 +7,8 @@ Link:
     anything else                                                                         -> inconclusive
 
 Site:
-    a link in violation, or certain bytes on an undeclared port                           -> violation
+    a link in violation, certain bytes on an undeclared port, or, by the agents' own
+    counts, certainly more than was agreed for a class or a pair of nodes                 -> violation
     at least one link, every link compliant, no undeclared port that may carry traffic,
     no cable seen elsewhere than declared, no known weight that was not shown             -> compliant
     anything else                                                                         -> inconclusive
@@ -23,6 +24,10 @@ from controller.crosscheck.model import FindingKind, Verdict
 WIRING = frozenset({FindingKind.MISCABLED_LINK, FindingKind.UNDECLARED_NEIGHBOUR})
 """What a neighbour says of a cable convicts nobody; but while a cable is not where it is declared to be, its port's
 bytes are not the link's, so the site is not compliant."""
+
+
+BROKEN = frozenset({FindingKind.LIMIT_EXCEEDED})
+"""What a certain finding about an agent's own counts must be to convict the site."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,12 @@ def link_verdict(facts: LinkFacts) -> Verdict:
 
 
 def site_verdict(
-    links: Collection[Verdict], *, bytes_on_undeclared_port: bool, ports_clean: bool, scale_right: bool = True
+    links: Collection[Verdict],
+    *,
+    bytes_on_undeclared_port: bool,
+    ports_clean: bool,
+    scale_right: bool = True,
+    agreement_broken: bool = False,
 ) -> Verdict:
     """Return the verdict of a site.
 
@@ -70,8 +80,9 @@ def site_verdict(
         bytes_on_undeclared_port: some undeclared port certainly moved bytes.
         ports_clean: no undeclared port is up, of unknown state, or can have moved bytes; no finding of WIRING.
         scale_right: no observer certainly showed less than a known weight.
+        agreement_broken: by the agents' own counts certainly more passed than was agreed.
     """
-    if bytes_on_undeclared_port or Verdict.VIOLATION in links:
+    if agreement_broken or bytes_on_undeclared_port or Verdict.VIOLATION in links:
         return Verdict.VIOLATION
     if links and ports_clean and scale_right and all(verdict is Verdict.COMPLIANT for verdict in links):
         return Verdict.COMPLIANT

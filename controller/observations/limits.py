@@ -11,10 +11,12 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controller.agreement.inforce import accepted
 from controller.crosscheck.enforcement import Allowed, Look, excess
 from controller.crosscheck.model import Finding, FindingKind, Period
 from controller.journal import Entry, Journal, Kind
 from controller.loads.window import Opened, windows_in
+from controller.observations.agreed import AgreedFindings, InForce, in_force_over
 from controller.observations.limitbuckets import BucketScan
 from controller.observations.loads import LoadFindings
 from controller.observations.meters import MeterFindings
@@ -36,14 +38,14 @@ def limit_findings(journal: Journal, dpu: Dpu, period: Period) -> LimitFindings:
     """Return what listens to the frames of ``dpu`` about its limits.
 
     Raises:
-        EvidenceError: a journaled load window cannot be read.
+        EvidenceError: a journaled load window or agreement cannot be read.
     """
     entries = journal.entries(
         kinds=[Kind.LEASE], source=dpu.name, from_ns=period.from_ns - AROUND_NS, to_ns=period.to_ns + AROUND_NS
     )
     given = [each for each in map(_given, entries) if each is not None]
     windows = windows_in(journal.entries(kinds=[Kind.LOAD_WINDOW], source=dpu.name))
-    return LimitFindings(dpu, period, given=given, windows=windows)
+    return LimitFindings(dpu, period, given=given, windows=windows, agreements=in_force_over(accepted(journal)))
 
 
 def _given(entry: Entry) -> Lease | Revocation | None:
@@ -73,7 +75,13 @@ class LimitFindings:
     """Takes in frames in order."""
 
     def __init__(
-        self, dpu: Dpu, period: Period, *, given: Sequence[Lease | Revocation], windows: Sequence[Opened]
+        self,
+        dpu: Dpu,
+        period: Period,
+        *,
+        given: Sequence[Lease | Revocation],
+        windows: Sequence[Opened],
+        agreements: Sequence[InForce] = (),
     ) -> None:
         """``given`` is what was issued to the agent around the period, ``windows`` its load windows."""
         self._agent, self._node, self._period = dpu.name, dpu.node, period
@@ -83,9 +91,11 @@ class LimitFindings:
         self._done: list[tuple[Slot, _Series]] = []
         self._troubles: dict[str, tuple[int, int, int]] = {}
         self._loads = LoadFindings(dpu, period, windows)
+        self._agreed = AgreedFindings(dpu, period, agreements, windows)
 
     def take(self, frame: frame_pb2.Frame, from_ns: int, to_ns: int) -> None:
         """Take in what ``frame`` says of limits; it was made after ``from_ns`` and received by ``to_ns``."""
+        self._agreed.take(frame, from_ns, to_ns)
         if to_ns <= self._period.from_ns or from_ns > self._period.to_ns or not frame.HasField("limits"):
             return
         if frame.limits.unavailable:
@@ -119,7 +129,7 @@ class LimitFindings:
             )
             for text, (from_ns, to_ns, frames) in list(self._troubles.items())[:MAX_TEXTS]
         ]
-        return sorted([*found, *self._loads.findings()], key=lambda each: each.from_ns or 0)
+        return sorted([*found, *self._loads.findings(), *self._agreed.findings()], key=lambda each: each.from_ns or 0)
 
     def _trouble(self, text: str, from_ns: int, to_ns: int) -> None:
         began_ns, _, frames = self._troubles.get(text, (from_ns, to_ns, 0))

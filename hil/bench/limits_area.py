@@ -43,7 +43,7 @@ PAIRS = (
 )
 SHAPED_PAIRS = ((1_000_000, 64_000), (10_000_000, 1_000_000))
 TCP_PAIRS = ((1_000_000, 64_000), (1_000_000, 250_000), (10_000_000, 64_000), (10_000_000, 1_000_000))
-TCP_S = 6
+TCP_S = 10
 STEP_BYTES = 2_000_000
 STEP_RATE = 1_000_000
 STEP_DEPTH = 250_000
@@ -137,15 +137,17 @@ def _tcp(path: MeteredPath, limiter: Limiter, goals: bool) -> Iterator[Figure]:
     for rate, depth in TCP_PAIRS:
         with path.inside(DPU):
             order_of(limiter, rate, depth)
-        size, listen = TCP_S * rate, f"{FAR_ADDRESS}:9000"
+        # A policer alone may take half a minute for what it lets through in a second.
+        size, listen = (TCP_S if goals else 1) * rate, f"{FAR_ADDRESS}:9000"
         generator = [sys.executable, "-m", "hil.traffic.transfer"]
         receiver = path.start(FAR, [*generator, "receive", "--listen", listen])
         sender = path.start(HOST, [*generator, "send", "--target", listen, "--bytes", f"{size}B", "--within", "3m"])
         said = json.loads(sender.communicate(timeout=240)[0])
         receiver.communicate(timeout=60)
         took_s = (int(said["end_ns"]) - int(said["start_ns"])) / NS_PER_S
-        goodput = max(0, size - depth) / took_s / rate
-        note = "payload of one connection without the first depth; frames of 1514 B carry 1448, so 0.956 at most"
+        goodput = (size - depth if goals else size) / took_s / rate
+        first = " without the first depth" if goals else ""
+        note = f"payload of one connection{first}; frames of 1514 B carry 1448, so 0.956 at most for ever"
         goal = 0.8 if goals else None
         yield Figure(f"limits.{limiter.name}.tcp_goodput.{rate}Bps.{depth}B", goodput, "1", goal, Goal.AT_LEAST, note)
 
