@@ -21,13 +21,17 @@ from controller.bundle_steps import Step, StepError, Verified, verify_bytes
 from controller.bundle_substance import differences
 from controller.crosscheck.model import Period
 from controller.errors import OperatorError
+from controller.evidence import checkpoint as checkpoints
 from controller.evidence import note as notes
 from controller.evidence import statement as statements
 from controller.evidence.checkpoint import cosign
 from controller.evidence.envelope import open_envelope
 from controller.evidence.note import KeyKind, NoteKey
 from controller.evidence.policy import Policy
+from controller.evidence.tree import CompactRange, leaf_hash
 from controller.journal import Journal, Kind, NewEntry
+from controller.journal_export import export
+from controller.journal_leaf import Leaf
 from controller.journal_log import keep_cosignature, publish, stored
 from controller.judgement import json_text, judge_period
 from controller.logkeys import SiteKeys, make_site_keys
@@ -139,6 +143,30 @@ def test_proofs_swapped_between_two_good_reports(made: Made) -> None:
             continue
         with pytest.raises(StepError):
             check(joined(made, replace(one, **{name: getattr(two, name)}), entries), made.policy)
+
+
+def test_a_receipt_told_another_time_than_was_logged(made: Made, tmp_path: Path) -> None:
+    # What the other side holds is a copy; from its rows alone it makes every leaf, and the tree that was cosigned.
+    with Journal.open(made.folder / "journal.db", read_only=True) as journal:
+        export(journal, tmp_path / "copy.db")
+    head, entries = parted(made.full)
+    signed = checkpoints.decode(notes.decode(head.checkpoint).text)
+    with Journal.open(tmp_path / "copy.db", read_only=True) as copy:
+        held = [
+            Leaf(each.leaf, each.kind.value, each.source, each.sequence, each.recorded_ns, meta, each.body_sha256)
+            for each, (meta,) in zip(copy.entries(), copy.rows("SELECT meta FROM entry ORDER BY leaf"), strict=True)
+        ]
+    leaves = [leaf.encode() for leaf in held]
+    assert [data for data, _ in entries] == leaves[: len(entries)]
+    assert head.report == leaves[len(entries)]
+    tree = CompactRange()
+    for data in leaves[: signed.size]:
+        tree.append(leaf_hash(data))
+    assert tree.root() == signed.root
+    # A receipt that tells of the same entry a nanosecond earlier fits no tree that anybody signed.
+    earlier = replace(held[len(entries)], recorded_ns=held[len(entries)].recorded_ns - 1).encode()
+    with pytest.raises(StepError, match="step 7, report in log"):
+        check(joined(made, replace(head, report=earlier), entries), made.policy)
 
 
 @pytest.mark.parametrize("raw", [b"", b"x", b"weighbridge bundle v2 full\n", b"weighbridge bundle v1 full", b"\n" * 99])
