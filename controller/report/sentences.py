@@ -224,7 +224,8 @@ def violations(result: CrossCheck) -> list[str]:
 
 def _nodes(findings: Sequence[Finding], result: CrossCheck) -> list[str]:
     node_of = {link.link: link.node for link in result.links}
-    names = {node_of.get(finding.link or "", finding.link or "") for finding in findings}
+    # What is about the sum of a node's links names no link.
+    names = {node_of.get(finding.link or "", finding.node or finding.link or "") for finding in findings}
     return [words.shown(name) for name in sorted(names, key=words.natural)]
 
 

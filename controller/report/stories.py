@@ -13,10 +13,11 @@ OF_LIMITS = frozenset({FindingKind.LIMIT_EXCEEDED, FindingKind.LIMIT_POSSIBLY_EX
 
 
 def where(finding: Finding) -> str:
-    """Return the place of a finding: a link with its direction, or a port of a switch."""
-    if finding.link is not None:
+    """Return the place of a finding: a link or a node with its direction, or a port of a switch."""
+    named = finding.link or (finding.node if finding.switch is None else None)
+    if named is not None:
         direction = f" {finding.direction.value}" if finding.direction else ""
-        return f"{words.shown(finding.link)}{direction}"
+        return f"{words.shown(named)}{direction}"
     place = [f"port {words.shown(finding.port)}" if finding.port else "", words.shown(finding.switch or "")]
     return " of ".join(part for part in place if part)
 

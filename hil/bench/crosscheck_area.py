@@ -10,7 +10,7 @@ import numpy as np
 
 from controller.crosscheck.account import Account
 from controller.crosscheck.breach import greatest_breach
-from controller.crosscheck.buckets import fullest_buckets
+from controller.crosscheck.buckets import fullest_of_each
 from controller.crosscheck.envelope import Columns
 from controller.crosscheck.epochs import EpochReadings
 from controller.crosscheck.exact import Line, Rate
@@ -92,13 +92,14 @@ def _readings() -> Iterator[Figure]:
 
 
 def _buckets() -> Iterator[Figure]:
-    buckets = np.random.default_rng(3).integers(0, 20_000, BUCKETS, dtype=np.uint32)
-    for window in WINDOWS_S:
-        spent = _seconds(partial(fullest_buckets, buckets, 1_000_000, window * NS_PER_S, 100))
-        yield Figure(
-            f"crosscheck.day_of_buckets.window_{window}s",
-            round(spent, 3),
-            "s",
-            WINDOW_GOAL_S,
-            note="86.4 million millisecond buckets, every window, least and most",
-        )
+    windows = [window * NS_PER_S for window in WINDOWS_S]
+    bursty = np.random.default_rng(3).integers(0, 20_000, BUCKETS, dtype=np.uint32)
+    for name, buckets in (("bursty", bursty), ("even", np.full(BUCKETS, 10_000, dtype=np.uint32))):
+        spent = _seconds(partial(fullest_of_each, buckets, 1_000_000, windows, 100))
+        note = f"86.4 million millisecond buckets, every window of {', '.join(map(str, WINDOWS_S))} s, least and most"
+        yield Figure(f"crosscheck.day_of_buckets.{name}", round(spent, 3), "s", WINDOW_GOAL_S, note=note)
+    # The most that a first look at blocks can be made to cost: bursts that leave each block's neighbours in doubt.
+    doubtful = np.tile(np.repeat(np.array([0, 20_000], dtype=np.uint32), [63, 1]), BUCKETS // 64)
+    spent = _seconds(partial(fullest_of_each, doubtful, 1_000_000, windows, 100))
+    note = "the same, of traffic made to be slow: a burst each 64 ms"
+    yield Figure("crosscheck.day_of_buckets.slowest_known", round(spent, 3), "s", note=note)

@@ -7,7 +7,7 @@ import pytest
 
 from controller.crosscheck.model import CrossCheck, Finding, FindingKind, SiteEvidence, Verdict
 from controller.report import places, sentences, words
-from controller.report.stories import story
+from controller.report.stories import story, where
 from protos.reading import Direction, Observer
 
 Scenarios = Mapping[str, tuple[CrossCheck, SiteEvidence]]
@@ -42,6 +42,14 @@ TOO_MUCH, DISAGREE = FindingKind.HOST_OVER_REPORTS, FindingKind.OBSERVERS_DISAGR
 )
 def test_each_kind_has_its_headline(scenarios: Scenarios, findings: list[Finding], said: str) -> None:
     assert sentences.headline(convicted(scenarios["compliant"][0], *findings)) == said
+
+
+def test_a_node_of_several_links_is_named_where_their_sum_is_convicted(scenarios: Scenarios) -> None:
+    summed = Finding(OVER, certain=True, text="", node="node2", direction=OUT, bytes_at_least=1)
+    assert (
+        sentences.headline(convicted(scenarios["two-switches"][0], summed)) == "node2 sent more than the agreed limit."
+    )
+    assert where(summed) == "node2 egress"
 
 
 def test_a_finding_that_is_not_certain_convicts_nobody(scenarios: Scenarios) -> None:
