@@ -1,8 +1,9 @@
-"""Reading back what a device says of limits in hardware. AWAITS HARDWARE: no limiter of the agent uses it yet.
+"""Limits in hardware: set, read back, and not believed before. AWAITS HARDWARE: no limiter of the agent uses it yet.
 
 It was written from devlink-rate(8), tc(8) and the sources named, and tested on constructed output; nobody has compared
 it with a device. What such a limiter must get right is here: to tell a rate that is in force from one that only was
-accepted.
+accepted. :class:`FunctionRates` and :class:`OffloadedPolicer` are the seam: ``set`` gives the command, reads back what
+the device says, and raises if that is not what was asked.
 
 - ``devlink -j port function rate show``: bytes per second; **a rate of zero is unlimited, and left out**
   (devlink-rate(8)). A function is also limited by every group above it.
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpu_agent.limits.order import LimiterError
@@ -124,3 +126,94 @@ def offloaded_filter(output: str) -> OffloadedFilter:
     if inside == outside or "" not in sent or dropped is None:
         raise LimiterError("tc did not say whether the filter is in hardware, or gave no counters; use `tc -s filter`")
     return OffloadedFilter(inside, sent[""], sent.get("software"), sent.get("hardware"), int(dropped[1]))
+
+
+Run = Callable[[Sequence[str]], str]
+"""Runs a command and returns what it printed; raises LimiterError where it fails."""
+
+
+def run_command(command: Sequence[str]) -> str:
+    """Run ``command`` on this machine and return its output.
+
+    Raises:
+        LimiterError: it is not there, takes longer than ten seconds, or fails; the text has what it said.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LimiterError(f"{' '.join(command)}: {error}; install iproute2, or look at the device") from error
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()
+        raise LimiterError(f"{' '.join(command)}: exit code {done.returncode}: {said}; look at the device's log")
+    return done.stdout
+
+
+class FunctionRates:
+    """``devlink port function rate``: one rate for all that a function sends, RDMA included."""
+
+    def __init__(self, name: str, run: Run = run_command) -> None:
+        """``name`` is the function's, as devlink shows it: ``pci/0000:03:00.0/65537``."""
+        self._name, self._run = name, run
+
+    def set(self, rate_bytes_per_s: int) -> int:
+        """Limit the function, and return what is in force: at most what was asked, in steps of 1 Mbit/s.
+
+        Raises:
+            LimiterError: it is below one step (the device's zero is "unlimited"), refused, or not in force afterwards.
+        """
+        steps = rate_bytes_per_s // STEP_BYTES_PER_S
+        if steps < 1:
+            raise LimiterError(
+                f"{self._name}: the device limits in steps of {STEP_BYTES_PER_S} B/s, and takes 0 for unlimited; "
+                f"{rate_bytes_per_s} B/s cannot be set: use `police`"
+            )
+        self._run(("devlink", "port", "function", "rate", "set", self._name, "tx_max", f"{steps}mbit"))
+        in_force = self.read_back()
+        deviation = rate_deviation(rate_bytes_per_s, in_force)
+        if deviation or in_force is None:
+            raise LimiterError(f"{self._name}: {deviation}; take it for not limited")
+        return in_force
+
+    def read_back(self) -> int | None:
+        """Return the rate in force with all groups above, bytes/s; None: unlimited.
+
+        Raises:
+            LimiterError: devlink fails, or knows no such function.
+        """
+        rates = function_rates(self._run(("devlink", "-j", "port", "function", "rate", "show")))
+        return most_in_force(rates, self._name)
+
+
+class OffloadedPolicer:
+    """A tc policer that the device carries out, at a port's ingress, for everything."""
+
+    def __init__(self, device: str, preference: int, run: Run = run_command) -> None:
+        self._device, self._preference, self._run = device, preference, run
+
+    def set(self, rate_bytes_per_s: int, depth_bytes: int) -> OffloadedFilter:
+        """Put the policer there, in hardware only, and return what it says of itself.
+
+        Raises:
+            LimiterError: a rate or depth of nothing (tc takes neither; drop instead), refused, or not in hardware.
+        """
+        if rate_bytes_per_s < 1 or not 0 < depth_bytes < 1 << 32:
+            raise LimiterError(
+                f"{self._device}: tc polices at {rate_bytes_per_s} B/s with {depth_bytes} B not at all; "
+                "1 B/s and up to 4 GB can be set"
+            )
+        place = ("dev", self._device, "ingress", "protocol", "all", "pref", str(self._preference))
+        police = ("police", "rate", f"{rate_bytes_per_s}bps", "burst", str(depth_bytes), "conform-exceed", "drop/pipe")
+        self._run(("tc", "filter", "replace", *place, "matchall", "skip_sw", "action", *police))
+        found = self.read_back()
+        if not found.in_hardware:
+            raise LimiterError(f"{self._device}: the device did not take the policer; take it for not limited")
+        return found
+
+    def read_back(self) -> OffloadedFilter:
+        """Return what tc says of it.
+
+        Raises:
+            LimiterError: tc fails, or the filter is not there.
+        """
+        place = ("dev", self._device, "ingress", "pref", str(self._preference))
+        return offloaded_filter(self._run(("tc", "-s", "filter", "show", *place)))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from dpu_agent.limits.hardware import (
     FunctionRate,
+    FunctionRates,
     OffloadedFilter,
+    OffloadedPolicer,
     function_rates,
     most_in_force,
     offloaded_filter,
     rate_deviation,
+    run_command,
 )
 from dpu_agent.limits.order import LimiterError
 
@@ -116,3 +120,61 @@ def test_a_filter_that_hardware_refused_is_told_and_its_absent_counters_are_not_
 def test_what_says_nothing_of_hardware_or_tells_of_two_is_refused(output: str) -> None:
     with pytest.raises(LimiterError):
         offloaded_filter(output)
+
+
+class Device:
+    """A device that does with a rate what ``does`` says; commands are kept."""
+
+    def __init__(self, does: Callable[[int], int | None], where: str = "in_hw") -> None:
+        self.commands: list[str] = []
+        self._does, self._where = does, where
+        self._rate: int | None = None
+
+    def run(self, command: Sequence[str]) -> str:
+        self.commands.append(" ".join(command))
+        if command[0] == "tc":
+            return FILTER.format(where=self._where) if "show" in command else ""
+        if "set" in command:
+            self._rate = self._does(int(command[-1].removesuffix("mbit")) * 125_000)
+        told = {} if self._rate is None else {"tx_max": self._rate}
+        return json.dumps({"rate": {f"{DEVICE}/1": {"type": "leaf", **told}}})
+
+
+def test_a_rate_is_set_in_whole_steps_downwards_and_believed_when_it_is_read_back() -> None:
+    device = Device(lambda rate: rate)
+    assert FunctionRates(f"{DEVICE}/1", device.run).set(50_000_060_000) == 50_000_000_000
+    assert device.commands[0] == f"devlink port function rate set {DEVICE}/1 tx_max 400000mbit"
+    with pytest.raises(LimiterError, match="takes 0 for unlimited"):
+        FunctionRates(f"{DEVICE}/1", device.run).set(124_999)
+    assert len(device.commands) == 2
+
+
+@pytest.mark.parametrize(
+    "does", [lambda _: None, lambda rate: rate * 8, lambda rate: rate % 10**6, lambda rate: rate % (1 << 32)]
+)
+def test_a_rate_that_was_accepted_and_is_another_is_no_limit(does: Callable[[int], int | None]) -> None:
+    with pytest.raises(LimiterError, match="take it for not limited"):
+        FunctionRates(f"{DEVICE}/1", Device(does).run).set(40_000_125_000)
+
+
+def test_an_offloaded_policer_counts_only_in_hardware() -> None:
+    device = Device(lambda rate: rate)
+    assert OffloadedPolicer("p0", 3, device.run).set(50_000_000_000, 64_000).in_hardware
+    policer = "police rate 50000000000bps burst 64000 conform-exceed drop/pipe"
+    assert device.commands == [
+        f"tc filter replace dev p0 ingress protocol all pref 3 matchall skip_sw action {policer}",
+        "tc -s filter show dev p0 ingress pref 3",
+    ]
+    with pytest.raises(LimiterError, match="did not take the policer"):
+        OffloadedPolicer("p0", 3, Device(lambda rate: rate, "not_in_hw").run).set(1_000_000, 64_000)
+    for rate, depth in ((0, 64_000), (1, 0), (1, 1 << 32)):
+        with pytest.raises(LimiterError, match="not at all"):
+            OffloadedPolicer("p0", 3, device.run).set(rate, depth)
+
+
+def test_a_command_that_fails_or_is_not_there_says_so() -> None:
+    assert run_command(("echo", "x")) == "x\n"
+    with pytest.raises(LimiterError, match="exit code 1"):
+        run_command(("false",))
+    with pytest.raises(LimiterError, match="install iproute2"):
+        run_command(("weighbridge-has-no-such-command",))
