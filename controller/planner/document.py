@@ -179,7 +179,8 @@ def _loads(proposal: Proposal) -> Iterator[str]:
     at_limit = seconds(terms.bytes / proposal.lower_bytes_per_s)
     yield (
         f"{terms.per_day} a day and node, of {size} in {terms.longest}, from {', '.join(terms.sources)}; at the limit "
-        f"one would take {at_limit}. They let in {format_rate(mean)} on average over a day, beside the limit."
+        f"one would take {at_limit}. They let {format_rate(mean)} into each node, on average over a day, beside the "
+        "limit."
     )
     yield ""
     used = [

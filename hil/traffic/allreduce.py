@@ -130,7 +130,7 @@ def run(
         sender.start()
         start_ns = time.monotonic_ns()
         most = sys.maxsize if most_iterations is None else most_iterations
-        times = _iterate(ring, (rank, ranks), vector_bytes // 4, (start_ns + for_ns, most, compute_ns))
+        times, looped_ns = _iterate(ring, (rank, ranks), vector_bytes // 4, (start_ns + for_ns, most, compute_ns))
         ring.outbox.put(None)
         sender.join()
         following.shutdown(socket.SHUT_WR)
@@ -138,19 +138,22 @@ def run(
     detail = {
         "iterations": len(times),
         "median_iteration_ns": int(statistics.median(times)) if times else None,
+        "iterations_ns": looped_ns,
         "longest_iteration_ns": max(times, default=None),
         "ranks": ranks,
     }
     return Outcome("allreduce", f"rank {rank}", start_ns, end_ns, ring.sent, ring.received, None, None, {**detail})
 
 
-def _iterate(ring: _Ring, place: tuple[int, int], elements: int, extent: tuple[int, int, int]) -> list[int]:
+def _iterate(ring: _Ring, place: tuple[int, int], elements: int, extent: tuple[int, int, int]) -> tuple[list[int], int]:
+    """Return how long each iteration took, and all of them with what lies between."""
     rank, ranks = place
     end_ns, most_iterations, compute_ns = extent
     times: list[int] = []
     gradient = np.arange(elements, dtype=np.float32) % 1024 + rank
     # Small whole numbers: float32 adds them exactly, in whatever order.
     expected = (np.arange(elements, dtype=np.float32) % 1024) * ranks + ranks * (ranks - 1) / 2
+    first_ns = time.monotonic_ns()
     while True:
         began_ns = time.monotonic_ns()
         if rank == 0:
@@ -162,7 +165,7 @@ def _iterate(ring: _Ring, place: tuple[int, int], elements: int, extent: tuple[i
             token = ring.get(1)
             ring.put(token)
         if token == _STOP:
-            return times
+            return times, time.monotonic_ns() - first_ns
         if compute_ns:
             time.sleep(compute_ns / NS_PER_S)
             began_ns = time.monotonic_ns()
