@@ -65,6 +65,7 @@ class UserSession:
         self._keys: Keys | None = None
         self._known: tuple[bytes, Keys] | None = None
         self._clock = EngineClock()
+        self._salt = secrets.randbits(8 * SALT_OCTETS)
 
     def adopt(self, engine_id: bytes) -> None:
         """Speak to this engine from now on; its keys are made once.
@@ -95,7 +96,9 @@ class UserSession:
         boots, seconds = self._clock.now(now_ns)
         salt, content = b"", scoped(self._engine, pdu)
         if level is Level.AUTH_PRIV:
-            salt = secrets.token_bytes(SALT_OCTETS)
+            # Counted from a random start, so that none is used twice with a key (RFC 3826, section 3.1.2.1).
+            self._salt = (self._salt + 1) % 2 ** (8 * SALT_OCTETS)
+            salt = self._salt.to_bytes(SALT_OCTETS, "big")
             content = element(OCTET_STRING, encrypted(self._keys, boots, seconds, salt, content))
         message, place = write_v3(
             identity,

@@ -18,7 +18,7 @@ from pysnmp.proto.secmod.rfc7860.auth.hmacsha2 import HmacSha2
 from switch.asking import Level
 from switch.ber import BerError, element, integer
 from switch.exchange import Operation
-from switch.message import read_outer, write_pdu
+from switch.message import read_outer, read_protected, write_pdu
 from switch.mib import SYS_UPTIME
 from switch.security import Authentication, Privacy, UserSecurity
 from switch.session import UnusableError, UserSession, discovery
@@ -188,3 +188,15 @@ def test_the_clock_never_goes_back(messages: list[tuple[int, int]], later: int) 
         assert now >= last
         last = now
     assert clock.now((len(messages) + later) * S) >= last
+
+
+def test_no_salt_is_used_twice() -> None:
+    """Two messages under one key and one salt would show what differs between them."""
+    session = UserSession(USER)
+    session.adopt(ENGINE)
+    session._salt = 2**64 - 3
+    salts = set()
+    for _ in range(6):
+        message = session.protect(77, 1_400, b"\x05\x00", Level.AUTH_PRIV, 0)
+        salts.add(read_protected(message, read_outer(message)).salt)
+    assert len(salts) == 6
