@@ -79,7 +79,7 @@ def test_a_wrong_sum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
             return b"\x01"
 
     with pytest.raises(ArithmeticError, match="iteration 0"):
-        allreduce._iterate(Ring(), (0, 2), 16, 2**62, 5)  # type: ignore[arg-type]
+        allreduce._iterate(Ring(), (0, 2), 16, (2**62, 5, 0))  # type: ignore[arg-type]
 
 
 def test_blast_keeps_its_rate_and_counts_what_arrives() -> None:
