@@ -59,6 +59,7 @@ class FindingKind(enum.Enum):
     LIMIT_NOT_ENFORCED = "limit-not-enforced"
     LOAD_WINDOW_OVERRUN = "load-window-overrun"
     LOAD_WINDOW_REVERSE_TRAFFIC = "load-window-reverse-traffic"
+    LEASE_REFUSED = "lease-refused"
     SCALE_OFF = "scale-off"
     BYTES_UNACCOUNTED = "bytes-unaccounted"
     OTHER_CLASS_TABLE = "other-class-table"
@@ -272,7 +273,7 @@ class SharedTraffic:
     node: str
     direction: Direction
     peer: str | None
-    parts: tuple[tuple[tuple[Reading, ...], frozenset[int]], ...]
+    parts: tuple[tuple[Sequence[Reading], frozenset[int]], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from controller.observations.limitbuckets import BucketScan
 from controller.observations.loads import LoadFindings
 from controller.observations.meters import MeterFindings
 from controller.observations.pairs import PairCounts
+from controller.observations.refusals import RefusalFindings
 from controller.observations.shares import Shares
 from controller.observations.tables import TableFindings
 from controller.site import Dpu
@@ -92,10 +93,12 @@ class LimitFindings:
         self._troubles: dict[str, tuple[int, int, int]] = {}
         self._loads = LoadFindings(dpu, period, windows)
         self._agreed = AgreedFindings(dpu, period, agreements, windows)
+        self._refusals = RefusalFindings(dpu, period)
 
     def take(self, frame: frame_pb2.Frame, from_ns: int, to_ns: int) -> None:
         """Take in what ``frame`` says of limits; it was made after ``from_ns`` and received by ``to_ns``."""
         self._agreed.take(frame, from_ns, to_ns)
+        self._refusals.take(frame, from_ns, to_ns)
         if to_ns <= self._period.from_ns or from_ns > self._period.to_ns or not frame.HasField("limits"):
             return
         if frame.limits.unavailable:
@@ -129,7 +132,9 @@ class LimitFindings:
             )
             for text, (from_ns, to_ns, frames) in list(self._troubles.items())[:MAX_TEXTS]
         ]
-        return sorted([*found, *self._loads.findings(), *self._agreed.findings()], key=lambda each: each.from_ns or 0)
+        listeners = (self._loads, self._agreed, self._refusals)
+        found += [finding for each in listeners for finding in each.findings()]
+        return sorted(found, key=lambda each: each.from_ns or 0)
 
     def _trouble(self, text: str, from_ns: int, to_ns: int) -> None:
         began_ns, _, frames = self._troubles.get(text, (from_ns, to_ns, 0))

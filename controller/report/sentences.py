@@ -142,6 +142,12 @@ KINDS: Mapping[FindingKind, KindWords] = {
         "A load needs acknowledgements, and little else goes back. More than the window's bound was sent the other "
         "way.",
     ),
+    FindingKind.LEASE_REFUSED: KindWords(
+        "An agent refused a lease",
+        "the DPU's agent, in its signed frames: how often, and why",
+        "Nothing passed by it. An old number or another boot can be a message that came late; a signature that is not "
+        "the verifier's, or another agent's lease, is somebody trying.",
+    ),
     FindingKind.BYTES_UNACCOUNTED: KindWords(
         "Bytes that nobody says came out",
         "sums over all ports of a switch, or over all hosts' claims",
@@ -169,6 +175,7 @@ KIND_ORDER: Sequence[FindingKind] = (
     FindingKind.LIMIT_NOT_ENFORCED,
     FindingKind.LOAD_WINDOW_OVERRUN,
     FindingKind.LOAD_WINDOW_REVERSE_TRAFFIC,
+    FindingKind.LEASE_REFUSED,
     FindingKind.MISCABLED_LINK,
     FindingKind.UNDECLARED_NEIGHBOUR,
     FindingKind.HOOK_BYPASSED,

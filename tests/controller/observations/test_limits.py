@@ -165,6 +165,30 @@ def test_what_the_agent_itself_says_is_wrong_is_told_and_accuses_nobody() -> Non
     assert "no such backend" in two[1].text
 
 
+def test_leases_that_an_agent_refused_are_told_by_reason_and_accuse_nobody() -> None:
+    def refusing(at_s: int, start: int, **counts: int) -> tuple[int, frame_pb2.Frame]:
+        made = frame(at_s, passed=0)
+        made.agent_start = start
+        for reason, count in counts.items():
+            made.limits.refusals.add(reason=reason.replace("_", "-"), count=count, text=f"number {count} is old")
+        return at_s, made
+
+    # What the first frame tells may be of any time; another start counts anew.
+    frames = [
+        refusing(1, 7, old_sequence=5),
+        refusing(2, 7, old_sequence=5),
+        refusing(3, 7, old_sequence=7, bad_signature=1),
+        refusing(4, 8, old_sequence=1),
+    ]
+    told = found(frames)
+    assert {(each.kind, each.certain) for each in told} == {(FindingKind.LEASE_REFUSED, False)}
+    assert {each.text.partition(",")[0] for each in told} == {
+        "node1-dpu0 refused 3 for the reason old-sequence",
+        "node1-dpu0 refused 1 for the reason bad-signature",
+    }
+    assert found(frames[:2]) == []
+
+
 def loading(slot: Slot, *looks: tuple[int, int, int, bool]) -> list[tuple[int, frame_pb2.Frame]]:
     """Looks of (second, used, dropped, whether the load lease is in force)."""
     grant = next(grant for grant, _ in grants_of(OPENED, UPLINK) if grant.slot == slot)
