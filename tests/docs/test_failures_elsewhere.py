@@ -1,16 +1,20 @@
-"""The page that names a test for each failure elsewhere names tests that there are."""
+"""The pages that name a test for each failure elsewhere name tests that there are."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
 PROJECT = Path(__file__).resolve().parents[2]
-PAGE = PROJECT / "docs" / "explanation" / "what-went-wrong-elsewhere.md"
+EXPLANATIONS = PROJECT / "docs" / "explanation"
+PAGES = pytest.mark.parametrize("page", ["what-went-wrong-elsewhere.md", "switch-counters.md"])
 
 
-def test_every_test_that_is_named_is_there() -> None:
-    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE.read_text(encoding="utf-8"))
+@PAGES
+def test_every_test_that_is_named_is_there(page: str) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (EXPLANATIONS / page).read_text(encoding="utf-8"))
     assert len(named) > 25
     missing = [
         f"{path}::{name}"
@@ -20,6 +24,9 @@ def test_every_test_that_is_named_is_there() -> None:
     assert missing == []
 
 
-def test_every_row_names_a_test() -> None:
-    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")][1:]
+@PAGES
+def test_every_row_names_a_test(page: str) -> None:
+    rows = [line for line in (EXPLANATIONS / page).read_text(encoding="utf-8").splitlines() if line.startswith("| ")][
+        1:
+    ]
     assert [row for row in rows if "::test_" not in row and "---" not in row] == []

@@ -73,7 +73,6 @@ class Wires:
             f'agentAddress udp:161\ncreateUser weighbridge SHA-256 "{PHRASES["auth"]}" AES "{PHRASES["priv"]}"\n'
             f"rouser weighbridge authPriv\nmaster agentx\nagentXSocket unix:{self.folder}/agentx\n"
         )
-        (self.folder / "lldpd.conf").write_text("configure lldp tx-interval 1\n")
         environment = {"MIBS": "", "SNMPCONFPATH": str(self.folder), "SNMP_PERSISTENT_DIR": str(self.folder)}
         agent = ["snmpd", "-f", "-m", ":", "-Lf", str(self.folder / "snmpd.log"), "-p", str(self.folder / "pid")]
         self._run(self.switch, agent, environment)
@@ -85,8 +84,12 @@ class Wires:
 
     def lldpd(self, namespace: str, name: str, *options: str) -> None:
         """Start one under a host name and a /run of its own."""
-        script = 'hostname "$0" && mount -t tmpfs none /run && mkdir -p /run/lldpd && exec lldpd "$@"'
-        arguments = ["-d", "-u", "/run/lldpd.socket", "-O", str(self.folder / "lldpd.conf"), *options]
+        # Its client, which sets the interval of 30 s to one, runs without rights: it must be able to read the file.
+        script = (
+            'hostname "$0" && mount -t tmpfs none /run && mkdir -p /run/lldpd && '
+            'echo "configure lldp tx-interval 1" > /run/lldpd.conf && exec lldpd "$@"'
+        )
+        arguments = ["-d", "-u", "/run/lldpd.socket", "-O", "/run/lldpd.conf", *options]
         self._run(namespace, ["unshare", "--mount", "--uts", "sh", "-c", script, name, *arguments], {})
 
     def _run(self, namespace: str, command: list[str], environment: dict[str, str]) -> None:
