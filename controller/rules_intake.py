@@ -107,16 +107,16 @@ class _Agent:
             self._clocks = {boot: deque(maxlen=EXCHANGES)}
         self._clocks[boot].append((t1 - t2, t4 - t3))
 
-    def frame(self, raw: bytes, recorded_ns: int) -> tuple[list[Moved], list[Moved]]:
-        """Return what moved since the frame before, and if a minute began, since the first frame of the last one."""
+    def frame(self, raw: bytes, recorded_ns: int) -> tuple[list[Moved], list[Moved], bool]:
+        """Return what moved since the frame before and, if a minute began, since its last; was every uplink read?"""
         _, frame = parse_signed_frame(raw)
         if (recorded_ns, frame.sequence) <= self._last:
-            return [], []  # it was taken already
+            return [], [], False  # it was taken already
         self._last = (recorded_ns, frame.sequence)
         by_class, by_peer = self._metered(frame)
         exchanges = self._clocks.get(frame.clock.boot_id)
         if not exchanges:
-            return [], []
+            return [], [], False
         low, high = min(exchanges, key=lambda each: each[1] - each[0])
         offset_ns = (low + high) // 2
         minute = recorded_ns // STEP_NS
@@ -139,7 +139,7 @@ class _Agent:
             if begins or before is None or before.epoch != now.epoch:
                 coarse += _between(link.name, before, now)
                 self._coarse[port.port] = _later(before, now)
-        return fine, coarse
+        return fine, coarse, len(taken) == len(self._links)
 
     def _metered(
         self, frame: frame_pb2.Frame
@@ -262,11 +262,13 @@ class Intake:
         if entry.kind is not Kind.FRAME:
             return []
         try:
-            fine, coarse = agent.frame(entry.body, entry.recorded_ns)
+            fine, coarse, complete = agent.frame(entry.body, entry.recorded_ns)
         except WireError as error:
             raise EvidenceError(f"a frame of {entry.source} cannot be read: {error}. Update weighbridge.") from error
-        changes = self.evaluator.heard(entry.source, entry.recorded_ns) if rules else []
+        changes: list[Change] = []
         if rules:
+            # An agent that sends frames and cannot read a port is not heard of.
+            changes += self.evaluator.heard(entry.source, entry.recorded_ns) if complete else []
             changes += self.evaluator.feed_rules(fine)
         return changes + self.evaluator.feed_shapes(coarse)
 

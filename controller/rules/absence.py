@@ -59,7 +59,7 @@ class Absence:
     def _late(self, rule: Rule, source: str, last_ns: int, now_ns: int) -> Iterator[Change]:
         if now_ns - last_ns <= rule.for_ns or (rule.name, source) in self._firing:
             return
-        text = f"{source}: nothing came for {duration(rule.for_ns)}; what passes meanwhile is not looked at"
+        text = f"{source}: no reading came for {duration(rule.for_ns)}; what passes meanwhile is not looked at"
         numbers = {"silent_s": rule.for_ns / 1e9}
         found = Finding(
             Kind.TELEMETRY_ABSENT, (source,), text, last_ns, last_ns + rule.for_ns, rule.severity, rule.name, numbers

@@ -19,6 +19,8 @@ from protos.reading import Direction
 
 FORGOTTEN_AFTER_NS = 31 * DAY_NS
 """No window of a rule is longer."""
+MOST_PLACES = 1 << 18
+"""Pairs grow with the square of the nodes: beyond so many places further pairs are left out, and it is told."""
 _Key = tuple[Scope, str, Direction, Measure, tuple[TrafficClass, ...]]
 
 
@@ -63,7 +65,7 @@ class RuleStream:
         self._loads[load.node] = [*known, load]
 
     def unmeasured(self) -> Iterator[tuple[str, str]]:
-        """Yield each rule and node of which what the rule counts is not measured."""
+        """Yield each rule and node of which what the rule counts is not measured, or has too many pairs."""
         yield from self._unmeasured
 
     def firing(self) -> Iterator[Finding]:
@@ -78,6 +80,9 @@ class RuleStream:
             return
         for peer, amount in moved.peers.items():
             key = (Scope.PAIR, f"{node} - {peer}", moved.direction, Measure.BYTES, classes)
+            if key not in self._tallies and len(self._tallies) >= MOST_PLACES:
+                self._miss(node, rules)
+                continue
             yield from self._tally(key, rules, [node]).add(moved.from_ns, moved.to_ns, amount)
 
     def _classes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,9 @@ def test_a_secret_in_clear_if_somebody_says_so(tmp_path: Path) -> None:
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="cannot be read"):
         load_alerts(tmp_path / "absent.yaml")
+
+
+def test_the_how_tos_example(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "be-alerted.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert [receiver.kind for receiver in _load(tmp_path, example)] == ["alertmanager", "webhook", "stdout"]

@@ -285,3 +285,12 @@ def test_two_nodes_at_the_same_times() -> None:
     moved.sort(key=lambda each: each.to_ns)
     found = [change.finding for change in _evaluator(shapes=True).feed(moved)]
     assert ("n1/p0", "n2/p0") in [each.places for each in found if each.kind is Kind.SYNCHRONOUS_BURSTS]
+
+
+def test_pairs_beyond_the_room_there_is_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.rules.stream.MOST_PLACES", 2)
+    evaluator = _evaluator(_rule(scope=Scope.PAIR, most=1))
+    peers = {f"n{number}": 5 for number in range(3)}
+    moved = Moved("n1/p0", OUT, BEGIN_NS, BEGIN_NS + NS_PER_S, 9, classes={}, peers=peers)
+    assert len(evaluator.feed([moved])) == 2
+    assert evaluator.unmeasured() == [("r", "n1")]

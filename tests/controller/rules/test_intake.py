@@ -311,3 +311,24 @@ def test_history_finds_what_live_found(site: Site, seed: int) -> None:
 
     assert sorted_(found) == sorted_(again)
     assert found
+
+
+def test_an_agent_that_cannot_read_its_port_is_missed(site: Site) -> None:
+    rules = Rules((Rule("gone", FindingKind.TELEMETRY_ABSENT, for_ns=10 * NS_PER_S),), DEFAULT_SHAPE)
+    intake, agent = Intake(site, Evaluator(rules, places_of(site))), Agent()
+    intake.take(NewEntry(Kind.RUN_START, "controller", BEGIN_NS, b"{}"))
+    found = list(intake.take(agent.clock(BEGIN_NS)))
+    for second in range(30):
+        missing = reading_pb2.MISSING_REASON_ABSENT if second >= 5 else 0
+        found += intake.take(agent.frame(BEGIN_NS + second * NS_PER_S, missing=missing))
+        found += intake.take(NewEntry(Kind.POLL, "sw1", BEGIN_NS + second * NS_PER_S, b""))
+        found += intake.evaluator.clock(BEGIN_NS + second * NS_PER_S)
+    assert [change.finding.places for change in found] == [("node1-dpu0",)]
+
+
+def test_nobody_is_missed_while_nobody_looks(site: Site) -> None:
+    rules = Rules((Rule("gone", FindingKind.TELEMETRY_ABSENT, for_ns=NS_PER_S),), DEFAULT_SHAPE)
+    intake = Intake(site, Evaluator(rules, places_of(site)))
+    for kind, at_ns in ((Kind.RUN_START, BEGIN_NS), (Kind.RUN_STOP, BEGIN_NS + 1), (Kind.POLL, BEGIN_NS + 10**12)):
+        assert intake.take(NewEntry(kind, "sw1", at_ns, b"{}")) == []
+    assert intake.evaluator.clock(BEGIN_NS + 10**12) == []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from controller.errors import OperatorError
-from controller.rules.finding import Kind, Severity
+from controller.rules.finding import SHAPES, Kind, Severity
 from controller.rules.limits import REPORT_LIMITS
 from controller.rules.rule import Bound, Measure, Rule, Scope
 from controller.rules.shape import DEFAULT_SHAPE
@@ -146,3 +147,12 @@ def test_every_error_at_once() -> None:
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="show-defaults"):
         load_rules(tmp_path / "absent.yaml")
+
+
+def test_the_how_tos_example_has_every_kind() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "write-rules.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    rules = parse_rules(example.encode(), HERE).rules
+    of_shapes = set(SHAPES)
+    assert {rule.kind for rule in rules} == set(Kind) - of_shapes
+    assert {rule.scope for rule in rules} == set(Scope)
