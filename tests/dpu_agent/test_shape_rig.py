@@ -102,7 +102,7 @@ def test_what_the_policer_passes_waits_and_all_of_it_arrives(shaped: Shaped) -> 
         receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88B5))
         receiver.bind(("eth0", 0x88B5))
     receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    receiver.settimeout(5)
+    receiver.settimeout(60)
     shaped.fill()
     rate, depth = 200_000, 64_000
     shaped.order(rate, depth)
