@@ -1,6 +1,6 @@
 # The commands of the project. `make demo` and `make test` do all set-up themselves.
 # Every path is relative, so a clone may live in a folder with a space in its name.
-.PHONY: help setup demo test check bench fuzz prove protos meter docs clean test-agent-py310
+.PHONY: help setup demo test check bench fuzz prove properties protos meter docs clean test-agent-py310
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -41,6 +41,9 @@ fuzz: setup ## bounded coverage-guided fuzzing (atheris; Python 3.11); AREA=evid
 
 prove: setup ## honest runs accuse nobody, no lie above the printed bound goes unseen: 10 runs on a rig, 11 minutes
 	@$(PY) -m hil.pollerproof
+
+properties: setup ## bounds, laws and windows against simulated truth, TIMES=10 times as many cases as the suite has
+	@PROPERTY_CASES_TIMES=$(or $(TIMES),10) $(PY) -m pytest -q -n 2 tests/controller/crosscheck
 
 protos: setup ## regenerate protos/v1/*_pb2* from the .proto files
 	$(PY) -m protos.generate

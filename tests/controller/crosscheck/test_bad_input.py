@@ -22,6 +22,7 @@ from controller.crosscheck.model import (
     Verdict,
 )
 from protos.reading import Direction, Framing, Observer, Reading
+from tests.controller.crosscheck.cases import cases
 from tests.controller.crosscheck.scene import S, everywhere, link, site, steady
 
 numbers = st.sampled_from([0, 1, 1_000, 2**32, 2**63 - 1, 2**64 - 1]) | st.integers(0, 2**64 - 1)
@@ -61,7 +62,7 @@ def tracks(draw: st.DrawFn, observer: Observer) -> Track:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(st.data())
 def test_no_input_raises_and_nothing_bad_is_compliant(data: st.DataObject) -> None:
     chosen = data.draw(st.sets(st.sampled_from(Observer)))

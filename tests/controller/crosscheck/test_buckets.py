@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from controller.crosscheck import buckets as module
 from controller.crosscheck.buckets import fullest_buckets, fullest_of_each, fullest_run, greatest_over_line
+from tests.controller.crosscheck.cases import cases
 
 MS = 1_000_000
 some = st.lists(st.integers(0, 50), min_size=1, max_size=40)
@@ -18,7 +19,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK", 2)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(some, st.integers(1, 60), st.sampled_from([np.uint32, np.int64, np.uint64]))
 def test_fullest_runs_against_all_runs(values: list[int], window: int, kind: type) -> None:
     found = fullest_buckets(np.array(values, dtype=kind), 4, window)
@@ -34,7 +35,7 @@ def test_fullest_runs_against_all_runs(values: list[int], window: int, kind: typ
         assert sum(values[found.least_first : found.least_first + window // 4]) == found.least
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=cases(500), deadline=None)
 @given(
     st.lists(st.one_of(st.just(9), st.integers(0, 50)), min_size=1, max_size=120),
     st.integers(1, 120),
@@ -57,7 +58,7 @@ def test_several_lengths_are_each_as_if_asked_alone() -> None:
     assert together == [fullest_buckets(values, MS, window, drift_ppm=100) for window in windows]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(st.lists(st.integers(0, 159), min_size=1, max_size=30), st.integers(4, 60))
 def test_the_truth_of_any_window_of_ticks_lies_between(at: list[int], window: int) -> None:
     ticks = np.bincount(np.array(at), minlength=160)
@@ -74,7 +75,7 @@ def test_drift_narrows_what_is_certain_and_widens_what_is_possible() -> None:
     assert (drifting.least, drifting.most) == (999, 1003)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(some, st.integers(0, 40))
 def test_excess_over_a_line_against_all_stretches(values: list[int], rate: int) -> None:
     found = greatest_over_line(np.array(values, dtype=np.uint32), rate)

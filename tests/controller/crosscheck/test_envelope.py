@@ -14,6 +14,7 @@ from controller.crosscheck.model import EpochStart
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.windows import certain_excess, fullest
 from protos.reading import Reading
+from tests.controller.crosscheck.cases import cases
 from tests.controller.crosscheck.oracle import Oracle, Said, Zero
 
 K = 1000
@@ -111,7 +112,7 @@ def one_epoch(draw: st.DrawFn) -> tuple[list[Said], int | None, int]:
     return said, rate, step
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(400), deadline=None)
 @given(one_epoch(), times, times)
 def test_bounds_of_one_epoch_are_exactly_the_tightest(case: tuple[list[Said], int | None, int], a: int, b: int) -> None:
     said, rate, step = case
@@ -133,7 +134,7 @@ def any_readings(draw: st.DrawFn) -> tuple[list[Said], int | None]:
     return said, draw(st.sampled_from([None, 2, 5]))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(400), deadline=None)
 @given(any_readings())
 def test_a_contradiction_is_found_exactly_when_no_counter_fits(case: tuple[list[Said], int | None]) -> None:
     said, rate = case
@@ -163,7 +164,7 @@ def epochs(draw: st.DrawFn) -> tuple[list[Said], list[Zero], int | None, int, li
     return said, zeros, rate, step, total
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=cases(600), deadline=None)
 @given(epochs(), times, times)
 def test_bounds_across_epochs_hold_and_are_no_looser_than_they_must(
     case: tuple[list[Said], list[Zero], int | None, int, list[int]], a: int, b: int
@@ -184,7 +185,7 @@ def test_bounds_across_epochs_hold_and_are_no_looser_than_they_must(
         assert (least, most) == oracle.bounds(a, b)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(one_epoch(), times, times, times)
 def test_splitting_a_period_of_one_epoch_gains_and_loses_nothing(
     case: tuple[list[Said], int | None, int], a: int, b: int, c: int
@@ -200,7 +201,7 @@ def test_splitting_a_period_of_one_epoch_gains_and_loses_nothing(
         assert most <= first_most + second_most
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(epochs(), times, times, times)
 def test_splitting_a_period_across_epochs_never_contradicts_the_whole(
     case: tuple[list[Said], list[Zero], int | None, int, list[int]], a: int, b: int, c: int
@@ -215,7 +216,7 @@ def test_splitting_a_period_across_epochs_never_contradicts_the_whole(
     assert first_most is None or second_most is None or least <= first_most + second_most
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(one_epoch(), times, times, st.data())
 def test_more_readings_never_loosen(
     case: tuple[list[Said], int | None, int], a: int, b: int, data: st.DataObject
@@ -229,7 +230,7 @@ def test_more_readings_never_loosen(
     assert looser_most is None or (most is not None and most <= looser_most)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(
     one_epoch(),
     times,
@@ -248,7 +249,7 @@ def test_size_of_times_and_values_changes_nothing(
 
 
 @pytest.mark.parametrize("bytes_per_s", [125_000_000, 1_250_000_001, 50_000_000_000, 99_999_999_977, 7])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.lists(st.integers(-(10**15), 10**15), min_size=1, max_size=20))
 def test_positions_are_exact_for_any_rate(bytes_per_s: int, at: list[int]) -> None:
     rate = Rate.per_second(bytes_per_s)

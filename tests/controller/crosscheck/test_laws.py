@@ -21,6 +21,7 @@ from controller.crosscheck.laws import LAWS, Sides
 from controller.crosscheck.model import Assumptions, Holds, LawResult, LinkEvidence, Period, Unknown
 from controller.crosscheck.quantity import Steady, bounds
 from protos.reading import Framing, Observer, Reading
+from tests.controller.crosscheck.cases import cases
 from tests.controller.crosscheck.oracle import Said
 from tests.controller.crosscheck.scene import MS, Poller, S, Truth, everywhere, link, site, steady
 from tests.controller.crosscheck.test_envelope import account
@@ -82,7 +83,7 @@ def counters(draw: st.DrawFn) -> Counter:
     return Counter(said, rate, step)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=cases(1000), deadline=None)
 @given(counters(), counters(), st.integers(0, 6))
 def test_broken_exactly_when_the_linear_programme_has_no_solution(
     left: Counter, right: Counter, in_flight: int

@@ -24,6 +24,7 @@ from controller.crosscheck.model import (
     WindowWitness,
 )
 from protos.reading import Direction, Observer
+from tests.controller.crosscheck.cases import cases
 from tests.controller.crosscheck.scene import MS, S, Truth, everywhere, link, steady
 
 T0 = 1_790_000_000 * S
@@ -82,7 +83,7 @@ def fullest(truth: Truth, window: int, first: int, last: int) -> int:
     return max(truth.between(t, t + window) for t in starts)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([MS, 10 * MS, 700 * MS, 3 * S]), st.booleans())
 def test_the_truth_lies_between(seed: int, window: int, loose: bool) -> None:
     rng = random.Random(seed)
@@ -106,7 +107,7 @@ def test_the_truth_lies_between(seed: int, window: int, loose: bool) -> None:
         assert found.least <= around
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_of_several_ports_the_sum_lies_between(seed: int, one_clock: bool) -> None:
     rng = random.Random(seed)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from controller.crosscheck.check import crosscheck
 from controller.crosscheck.model import Assumptions, Holds, Limit, LinkEvidence, LinkResult, Period, Track, Verdict
 from protos.reading import Observer, Reading
+from tests.controller.crosscheck.cases import cases
 from tests.controller.crosscheck.scene import MS, S, Truth, link, site
 
 HOST, HOST_PORT, UPLINK, SWITCH = Observer
@@ -90,7 +91,7 @@ def test_a_host_that_counts_frames_loses_nothing_by_the_allowance_for_segments()
     assert judged(frames.scaled(0.999), frames, assumed=assumed).verdict is Verdict.VIOLATION
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(8 * S, 38 * S), st.integers(0, 64_000), st.integers(536, 9_000)), max_size=30),
     st.booleans(),

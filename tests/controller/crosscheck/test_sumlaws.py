@@ -30,6 +30,7 @@ from controller.crosscheck.quantity import bounds
 from controller.crosscheck.sumjudging import sum_laws
 from controller.crosscheck.together import together
 from protos.reading import Direction, Observer, Reading
+from tests.controller.crosscheck.cases import cases
 from tests.controller.crosscheck.scene import MS, Poller, S, Truth, everywhere, link, site, steady
 
 T0 = 120 * S
@@ -69,7 +70,7 @@ class World:
                 found.append(replace(one, node=node, pod="pod-a", switch="sw1", port=f"eth{number}"))
         return tuple(found)
 
-    def _counted(self, truth: Truth) -> tuple[tuple[Reading, ...], frozenset[int]]:
+    def _counted(self, truth: Truth) -> tuple[Sequence[Reading], frozenset[int]]:
         poller = Poller(
             interval=self.rng.choice([S, 3 * S]), phase=self.rng.randrange(S), width=20 * MS, resets=self.reset
         )
@@ -98,7 +99,7 @@ def results(evidence: SiteEvidence) -> dict[tuple[SumOf, tuple[str, ...]], SumRe
     return {(one.of, one.nodes): one for one in sum_laws(evidence)}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=cases(20), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_an_honest_world_breaks_no_law(seed: int, reset: bool) -> None:
     world = World(seed)
@@ -112,7 +113,7 @@ def test_an_honest_world_breaks_no_law(seed: int, reset: bool) -> None:
         assert {of for of, _ in found} == {SumOf.SWITCH, SumOf.POD, SumOf.NODE_PAIR}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=cases(20), deadline=None)
 @given(st.integers(0, 2**32), st.floats(0.0, 0.95))
 def test_more_than_is_printed_as_hidden_is_found(seed: int, kept: float) -> None:
     world = World(seed)
@@ -222,7 +223,7 @@ def test_a_counter_that_contradicts_itself_leaves_the_law_open() -> None:
 # ---------------------------------------------------------------- sums of counters read at nearly the same times
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_sum_of_counters_bounds_the_truth(seed: int) -> None:
     rng = random.Random(seed)

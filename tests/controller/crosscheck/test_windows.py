@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.crosscheck.windows import certain_excess, fullest
+from tests.controller.crosscheck.cases import cases
 from tests.controller.crosscheck.oracle import Oracle, Said
 from tests.controller.crosscheck.test_envelope import account
 
@@ -28,7 +29,7 @@ def read_counter(draw: st.DrawFn, most_a_tick: int = 6) -> tuple[list[Said], int
     return said, rate, step
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=cases(500), deadline=None)
 @given(read_counter(), st.integers(1, 7), st.integers(0, 25))
 def test_a_violation_is_certain_exactly_when_no_counter_keeps_the_limit(
     case: tuple[list[Said], int | None, int], window: int, limit: int
@@ -46,7 +47,7 @@ def test_a_violation_is_certain_exactly_when_no_counter_keeps_the_limit(
         assert found.bytes > 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(read_counter(), st.integers(1, 9), st.data())
 def test_the_fullest_window_is_what_brute_force_over_every_start_finds(
     case: tuple[list[Said], int | None, int], window: int, data: st.DataObject

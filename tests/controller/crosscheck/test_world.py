@@ -13,12 +13,13 @@ from controller.crosscheck.check import crosscheck
 from controller.crosscheck.laws import LAWS, sides
 from controller.crosscheck.model import Holds, Verdict
 from protos.reading import Observer
+from tests.controller.crosscheck.cases import cases
 from tests.controller.crosscheck.world import SWITCH, UPLINK, Count, build
 
 seeds = st.integers(0, 2**32)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(400), deadline=None)
 @given(seeds)
 def test_honest_worlds_are_bounded_truly_and_never_accused(seed: int) -> None:
     world = build(random.Random(seed))
@@ -63,7 +64,7 @@ def hide(truth: Count, rng: random.Random) -> Count:
     return Count([one for one in events if rng.random() < 0.5])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(seeds, st.sampled_from(list(Observer)))
 def test_a_liar_who_hides_more_than_the_printed_bound_is_always_found(seed: int, liar: Observer) -> None:
     truth = build(random.Random(seed), resets=False, idle_ends=True).truth

@@ -13,6 +13,7 @@ from controller.crosscheck.observed import observe
 from controller.crosscheck.quantity import bounds
 from controller.crosscheck.wraps import unwrapped
 from protos.reading import Observer, Reading
+from tests.controller.crosscheck.cases import cases
 
 LAST = 30
 BITS = 4
@@ -39,7 +40,7 @@ def wrapping(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int, int]], Li
     return counter, windows, None if rate is None else Line(Rate(rate, 1), draw(st.sampled_from([0, 2])))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=cases(600), deadline=None)
 @given(wrapping(), st.integers(0, LAST), st.integers(0, LAST))
 def test_the_truth_is_bounded_and_never_tighter_than_a_wide_counter_would(
     case: tuple[list[int], list[tuple[int, int, int]], Line | None], a: int, b: int
