@@ -26,6 +26,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "sync-steps": "200",
         **_TWO,
     },
+    "distro": {"method": "distro", "params": "1.2e9", "bits": "16", "compression": "857", **_TWO},
     "lora-50": {
         "method": "lora",
         "params": "8e9",
@@ -62,6 +63,7 @@ REMARKS = {
         Mark.PUBLISHED,
         "PULSE (arXiv 2602.03839): weights that changed, to nodes that serve; rollouts look like serving",
     ),
+    "distro": (Mark.PUBLISHED, "2.8 MB a step for 1.2e9 parameters (DisTrO report, 2024), at that size only"),
     "lora-50": (Mark.DERIVED, "adapters of rank 16 on all matrices; trains little, and needs little"),
 }
 _COMPUTE = ("flops-per-s", "mfu", "local-batch-tokens")

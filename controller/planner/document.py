@@ -14,6 +14,8 @@ from controller.planner.table import resting, seconds, times
 from controller.planner.window_set import Bucket
 from protos.units import NS_PER_S, format_bytes, format_duration, format_rate
 
+MEASURED_REVERSE_PPM = 2_350
+"""Acknowledgements and requests of a recorded load: 653 MB back for 277.6 GB."""
 LOAD_MARGIN = Fraction(102, 100)
 """A load window gets two hundredths more than the weights: file system and protocol."""
 
@@ -183,6 +185,12 @@ def _loads(proposal: Proposal) -> Iterator[str]:
         "limit."
     )
     yield ""
+    if terms.reverse_ppm < MEASURED_REVERSE_PPM:
+        yield (
+            f"{terms.reverse_ppm} ppm back are fewer than a recorded load sent ({MEASURED_REVERSE_PPM} ppm, measured): "
+            "an honest load would break it."
+        )
+        yield ""
     used = [
         each.name
         for each in proposal.held

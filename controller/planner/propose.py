@@ -208,7 +208,7 @@ def propose(
         held=held,
         buckets={} if empty else buckets,
         loads=workloads.loads,
-        assumptions=_assumptions(ask, workloads, held),
+        assumptions=_assumptions(ask, workloads, held, needs),
     )
 
 
@@ -221,7 +221,7 @@ def _largest(needs: Sequence[Need]) -> dict[str, tuple[Fraction, Fraction]]:
     return found
 
 
-def _assumptions(ask: Ask, workloads: Workloads, held: Sequence[Held]) -> tuple[Assumption, ...]:
+def _assumptions(ask: Ask, workloads: Workloads, held: Sequence[Held], needs: Sequence[Need]) -> tuple[Assumption, ...]:
     compute = ", ".join(f"{name} {text}" for name, text in workloads.compute.items())
     found = [
         Assumption("computing of a pod", compute, Mark.GIVEN, "the workloads file"),
@@ -235,6 +235,11 @@ def _assumptions(ask: Ask, workloads: Workloads, held: Sequence[Held]) -> tuple[
             "pods taking part", "as each adversary says", Mark.ASSUMED, "two if built in: least bytes in a ring"
         ),
     ]
+    if any(need.mark is Mark.MEASURED for need in needs):
+        text = "what was measured was inference: training in the record would have raised the limit for itself"
+        found.append(Assumption("the record", "honest", Mark.ASSUMED, text))
+        text = "everything at the uplinks of the pod's nodes, same-pod and management traffic included"
+        found.append(Assumption("measured need", "an upper bound", Mark.DERIVED, text))
     for each in held:
         if each.name in REMARKS:
             mark, text = REMARKS[each.name]

@@ -46,6 +46,7 @@ def training_lines(plan: TrainingPlan) -> list[str]:
         f"{METHODS[plan.method].title} under {format_rate(plan.limit_bytes_per_s)} each way",
         f"  a node sends {up} and receives {down} every {seconds(plan.compute_s)} of computing",
         f"  under the limit that takes {seconds(plan.transfer_s)}",
+        f"  sustained {format_rate(plan.sustained_bytes_per_s)}, peak {format_rate(plan.peak_bytes_per_s)}, the limit",
         f"  slower: {times(slower.overlapped)} overlapped, {times(slower.blocking)} blocking",
         f"  not slowed at all from {format_rate(plan.needed_bytes_per_s)} on",
         f"  10 times slower at {format_rate(plan.needed_bytes_per_s / 10)}, overlapped",

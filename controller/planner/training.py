@@ -67,6 +67,7 @@ PARAMETERS: dict[str, kind.Quantity | None] = {
 OUTSIDE = (
     "training inside one pod, where no limit is",
     "paths that are not limited: a second cable, storage or management networks, other traffic classes",
+    "any other method: one that sends less, or more seldom, is slowed less under the same limit",
     "what the bytes mean: a limit does not tell a gradient from a token",
     "how many nodes share the limit: the figures are for each node's own link, each direction",
     "stragglers, failures, and a transport that does not fill the limit",
@@ -101,6 +102,16 @@ class TrainingPlan:
     assumptions: tuple[Assumption, ...]
     warnings: tuple[str, ...]
 
+    @property
+    def sustained_bytes_per_s(self) -> Fraction:
+        """What the fuller direction carries on average under the limit, overlapped."""
+        return max(self.moved.up_bytes, self.moved.down_bytes) / max(self.compute_s, self.transfer_s)
+
+    @property
+    def peak_bytes_per_s(self) -> Fraction:
+        """The rate while it sends: the limit itself, beyond the depth that passes at once."""
+        return self.limit_bytes_per_s
+
     def json(self) -> dict[str, Any]:
         """Return it as JSON has it: bytes are decimal strings, rates, times and ratios numbers."""
         period = max(self.compute_s, self.transfer_s)
@@ -119,6 +130,8 @@ class TrainingPlan:
                 "up": float(self.moved.up_bytes / period),
                 "down": float(self.moved.down_bytes / period),
             },
+            "peak_bytes_per_s": float(self.peak_bytes_per_s),
+            "at_once_bytes": str(self.depth_bytes),
             "piece_bytes": str(math.ceil(max(self.moved.up_bytes, self.moved.down_bytes) / self.parts)),
             "limit_for_slowdown_bytes_per_s": {
                 str(times): float(self.needed_bytes_per_s / times) for times in (1, 10, 100, 1_000)

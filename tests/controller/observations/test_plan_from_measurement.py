@@ -44,6 +44,7 @@ def test_needs_are_percentiles_of_what_passed(
     found = json.loads(text[text.index("{") : text.rindex("}") + 1])
     assert {need["mark"] for need in found["needs"]} == {"measured"}
     assert {need["pod"] for need in found["needs"]} == {pod.name for pod in site.pods}
+    assert {"the record", "measured need"} <= {each["name"] for each in found["assumptions"]}
     largest = max(need["bytes_per_s"] for need in found["needs"])
     assert largest > 0
     assert found["buckets"]["front-end"]["rate_bytes_per_s"] == pytest.approx(2 * largest, abs=2)

@@ -50,7 +50,7 @@ longest = "30m"
 per-day = 2
 reverse-ppm = 10000
 """
-HARD = ("sparseloco-30", "sparseloco-500", "lora-50", "rl-patch", "compressed-16x-200")
+HARD = ("distro", "sparseloco-30", "sparseloco-500", "lora-50", "rl-patch", "compressed-16x-200")
 
 
 def declared(text: str = WORKLOADS) -> Workloads:
@@ -114,6 +114,14 @@ def test_the_draft_is_an_agreement_and_its_bucket_keeps_its_windows() -> None:
 
 def test_loads_that_are_an_adversarys_way_in_are_told() -> None:
     assert "weights sent as loads do not break the limit" in reasoning(proposal())
+
+
+def test_a_reverse_share_below_what_a_load_sends_is_told() -> None:
+    ask = Ask(Fraction(5), Fraction(2), HARD, Fraction(1, 4))
+    scarce = declared(WORKLOADS.replace("reverse-ppm = 10000", "reverse-ppm = 1000"))
+    needs = declared_needs(scarce, ["pod-a"])
+    assert "an honest load would break it" in reasoning(propose("demo", needs, scarce, BUILT_IN, ask))
+    assert "an honest load would break it" not in reasoning(proposal())
 
 
 @given(st.integers(1, 10**10), st.integers(1, 100), st.integers(0, 10**10))
