@@ -108,8 +108,15 @@ class RowReader:
         *,
         table: bool,
     ) -> None:
-        """Ask for half of what failed: ``exchange`` says how, None that the question itself was too big."""
+        """Ask for half of what failed: ``exchange`` says how, None that the question itself was too big.
+
+        Some agents answer a question with one object that they lack by an error about all of it. So that what only
+        shows a change of the list costs no port, it is left out first.
+        """
         too_big = exchange is None or exchange.error_status == ErrorStatus.TOO_BIG
+        if table and not too_big:
+            await self._read_group(look, rows, columns, entries)
+            return
         if len(rows) > 1:
             half = len(rows) // 2
             if too_big:

@@ -13,7 +13,7 @@ import pytest
 from protos.reading import Framing, Missing
 from switch.exchange import Exchange, NoAnswerError, Oid, Operation, ValueType, VarBind
 from switch.interpret import Device
-from switch.mib import PORT_COLUMNS, Column, pack, port_octets
+from switch.mib import IF_TABLE_LAST_CHANGE, PORT_COLUMNS, Column, pack, port_octets
 from switch.ports import Poll, PortFault, PortSample
 from switch.recorded import RecordedAgent, RecordedPort, RecordedSwitch, device_rows
 from switch.security import Timing
@@ -490,6 +490,21 @@ def test_one_ports_error_is_not_its_neighbours(status: int, reason: Missing) -> 
     poll = read(misbehaving(FailsOnTwo, clock), clock, "eth1", "eth2", "eth3")
     assert fault(poll, "eth2").reason is reason
     assert len(poll.samples) == 2
+
+
+@pytest.mark.parametrize("status", [2, 5])
+def test_an_agent_that_fails_over_what_it_lacks_costs_no_port(status: int) -> None:
+    class LacksTheMark(Misbehaving):
+        def bend_get(self, asked: Asked) -> Exchange:
+            if IF_TABLE_LAST_CHANGE in asked.oids:
+                return replace(asked.exchange, error_status=status, varbinds=())
+            return asked.exchange
+
+    clock = Clock()
+    agent = misbehaving(LacksTheMark, clock)
+    poll = read(agent, clock, "eth1", "eth2", "eth3", "eth40")
+    assert len(poll.samples) == 4
+    assert sum(IF_TABLE_LAST_CHANGE in oids for _, oids in agent.asked) == 1
 
 
 def test_refused_access_ends_the_look() -> None:
