@@ -127,7 +127,10 @@ def _json(plan: TrainingPlan, played: Fleet, found: FleetResult, chosen: Mapping
             "nodes of a job", "in step", Mark.ASSUMED, "they send at the same moments, so one bucket stands for all"
         ),
         Assumption(
-            "rules and detectors", "of this program", Mark.DERIVED, "on minutes; the shapes at the end of the time"
+            "rules and detectors",
+            "of this program",
+            Mark.DERIVED,
+            "on minutes; shapes at the end; sums of pods, pairs, classes and site for the watched nodes alone",
         ),
         Assumption("limiter", "of this program", Mark.DERIVED, "protos.policer, which the kernel's is checked against"),
     )

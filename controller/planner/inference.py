@@ -200,10 +200,15 @@ def _kv(inputs: Inputs, unknown: dict[str, str]) -> Fraction | None:
 
 def _parallel(inputs: Inputs, needed: dict[str, Fraction | None], unknown: dict[str, str], tokens: Fraction) -> None:
     hidden = inputs.optional("hidden")
-    ways = inputs.optional("tensor-parallel")
-    if hidden is None or ways is None:
+    if hidden is None and inputs.has("kv-heads") and inputs.has("head-dim") and not inputs.has("experts-per-token"):
+        purpose = "the least width"
+        hidden = inputs.need("kv-heads", purpose) * inputs.need("head-dim", purpose)
+        inputs.assume("hidden", f"at least {hidden}", Mark.DERIVED, "as wide as its keys; more, so the rate is a floor")
+    if hidden is None or not inputs.has("layers"):
         unknown["tensor_parallel"] = "give --hidden, --layers and --tensor-parallel"
+        inputs.optional("tensor-parallel")
     else:
+        ways = inputs.default("tensor-parallel", "2", "were layers split over two halves of which one is elsewhere")
         needed["tensor_parallel"] = tokens * tensor_bytes_per_token(
             hidden, inputs.need("layers", "tensor parallelism"), ways
         )

@@ -20,11 +20,13 @@ def test_the_json_form() -> None:
     assert set(said["needed_bytes_per_s"]) == set(CAUSES)
     assert said["needed_bytes_per_s"]["tokens"] == 1.44e6
     assert said["needed_bytes_per_s"]["kv_transfer"] == 720_000 * 327_680
-    assert said["must_stay_in_pod"] == ["kv_transfer"]
+    assert said["must_stay_in_pod"] == ["kv_transfer", "tensor_parallel"]
+    # 80 layers, two all-reduces of at least 8 x 128 values of two bytes, halved by two ways and doubled by the ring.
+    assert said["needed_bytes_per_s"]["tensor_parallel"] == 720_000 * 80 * 2 * 1024 * 2
     # What is not known is null, not zero, and says what is missing.
     assert said["needed_bytes_per_s"]["expert_parallel"] is None
     assert "--hidden" in said["not_known"]["expert_parallel"]
-    assert {"prefill-tokens-per-s", "token-overhead", "must stay in the pod"} <= {
+    assert {"prefill-tokens-per-s", "token-overhead", "must stay in the pod", "hidden", "tensor-parallel"} <= {
         each["name"] for each in said["assumptions"]
     }
 
