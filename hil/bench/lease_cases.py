@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import resource
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -13,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dpu_agent.clock import SystemClock
 from dpu_agent.disk import Disk
-from dpu_agent.leasechecks import Terms
+from dpu_agent.leasechecks import LeaseRefusedError, Refused, Terms
 from dpu_agent.leasestore import LeaseStore
 from dpu_agent.limits.leases import Leases
 from dpu_agent.limits.police import Policer
@@ -94,8 +95,7 @@ def run(path: MeteredPath, count: int) -> LeaseRun:
             lifetime_ns=60_000_000_000,
             budget=number,
         )
-        body = lease_body(lease)
-        signed = lease_pb2.SignedLease(body=body, signature=sign(key, SigningDomain.LEASE, body)).SerializeToString()
+        signed = _signed(key, lease)
         began_ns = time.perf_counter_ns()
         leases.apply(signed)
         latencies.append(time.perf_counter_ns() - began_ns)
@@ -107,6 +107,65 @@ def run(path: MeteredPath, count: int) -> LeaseRun:
     found = LeaseRun(latencies, wrong, _memory() - early, _files() - files)
     leases.close()
     return found
+
+
+def forgeries(path: MeteredPath) -> dict[str, int]:
+    """Offer an agent what it must refuse, each with its own reason; return how often each reason was told in a frame.
+
+    An old lease after a newer one, another agent's, a changed byte, one that the prover signed, one beyond the agreed
+    lifetime, and any at all once the clock was set back.
+    """
+    key, prover, clock = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate(), _SetBack()
+    state = path.folder / "forgeries"
+    state.mkdir()
+    store, remembered = LeaseStore.open(Disk(), state)
+    with path.inside(DPU):
+        policer = Policer(list(_PORTS), bpf_file_system=path.bpf)
+    raw = (key.public_key().public_bytes_raw(), prover.public_key().public_bytes_raw())
+    terms = Terms(AGENT, raw[0], _PORTS, prover=raw[1], longest_lifetime_ns=60_000_000_000, classes=_CLASSES)
+    leases = Leases(
+        terms=terms,
+        floors=LimitsConfig().floors,
+        limiter=policer,
+        store=store,
+        remembered=remembered,
+        clock=clock,
+    )
+    slot = Slot(HOST_PORT, Direction.EGRESS, TrafficClass.OTHER_POD)
+    lease = Lease(AGENT, 2, clock.boot_id, slot, 1, 1, 1, clock.monotonic_ns(), 60_000_000_000, 2)
+    good = _signed(key, lease)
+    leases.apply(good)
+    newer = replace(lease, sequence=3)
+    offered = {
+        Refused.OLD_SEQUENCE: _signed(key, replace(lease, sequence=1, budget=1)),
+        Refused.OTHER_AGENT: _signed(key, replace(newer, agent="dpu1")),
+        Refused.BAD_SIGNATURE: _signed(key, newer)[:-1] + bytes([_signed(key, newer)[-1] ^ 1]),
+        Refused.SIGNED_BY_PROVER: _signed(prover, newer),
+        Refused.LIFETIME_BEYOND_AGREEMENT: _signed(key, replace(newer, lifetime_ns=60_000_000_001)),
+        Refused.CLOCK_SET_BACK: _signed(key, newer),
+    }
+    for reason, signed in offered.items():
+        clock.back = reason is Refused.CLOCK_SET_BACK
+        with contextlib.suppress(LeaseRefusedError):
+            leases.apply(signed)
+    told = {each.reason: each.count for each in leases.read().refusals}
+    leases.close()
+    return {reason.value: told.get(reason.value, 0) for reason in offered}
+
+
+class _SetBack(SystemClock):
+    """The kernel's clock, an hour earlier once ``back`` is set."""
+
+    back = False
+
+    def monotonic_ns(self) -> int:
+        """Return what it shows."""
+        return super().monotonic_ns() - (3_600_000_000_000 if self.back else 0)
+
+
+def _signed(key: Ed25519PrivateKey, lease: Lease) -> bytes:
+    body = lease_body(lease)
+    return lease_pb2.SignedLease(body=body, signature=sign(key, SigningDomain.LEASE, body)).SerializeToString()
 
 
 def _is_read_back(policer: Policer, lease: Lease) -> bool:

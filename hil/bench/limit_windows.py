@@ -47,14 +47,16 @@ def order_of(limiter: Limiter, rate: int, depth: int, ports: Sequence[str] = (HO
 
 
 def windows(path: MeteredPath, limiter: Limiter, rate: int, depth: int) -> Iterator[Figure]:
-    """A greedy sender against one pair of rate and depth."""
-    length = 1_000 if rate <= 1_000_000 else 8_900
+    """A greedy UDP sender against one pair of rate and depth; longer where a frame more or less would show."""
+    slow = depth >= 100 * rate
+    length = 1_000 if rate <= 1_000_000 and not slow else 8_900
+    for_ns = 3 * FLOOD_NS if slow else FLOOD_NS
     _fill(path, limiter, depth)
     with path.inside(DPU):
         order_of(limiter, rate, depth)
         before = _passed(limiter)
     offered = 2 * rate + depth * NS_PER_S // FLOOD_NS
-    flooded = flood(path, length=length, rate=offered, ready=limiter.drain)
+    flooded = flood(path, length=length, rate=offered, kind="udp", for_ns=for_ns, ready=limiter.drain)
     with path.inside(DPU):
         after = _passed(limiter)
         moments = [each for each in limiter.drain() if each.port == HOST_PORT]
@@ -92,6 +94,7 @@ def flood(
     rate: int,
     kind: str = "raw",
     bypass: bool = False,
+    for_ns: int = FLOOD_NS,
     ready: Callable[[], object] = lambda: None,
 ) -> Flooded:
     """Send frames of a kind from host to far end at ``rate``, by a process of its own; another one listens.
@@ -101,8 +104,8 @@ def flood(
     stamps = path.folder / "stamps"
     tool = [sys.executable, "-m", "hil.traffic.flood"]
     size = ["--device", "eth0", "--length", str(length)]
-    hearing = [*tool, "receive", *size, "--for", f"{FLOOD_NS // 1_000_000 + 2_000}ms", "--stamps", str(stamps)]
-    sending = [*tool, "send", *size, "--for", f"{FLOOD_NS // 1_000_000}ms", "--rate", f"{rate}B/s", "--kind", kind]
+    hearing = [*tool, "receive", *size, "--for", f"{for_ns // 1_000_000 + 2_000}ms", "--stamps", str(stamps)]
+    sending = [*tool, "send", *size, "--for", f"{for_ns // 1_000_000}ms", "--rate", f"{rate}B/s", "--kind", kind]
     listener = path.start(FAR, hearing, stderr=subprocess.PIPE)
     if listener.stderr is not None:
         listener.stderr.readline()

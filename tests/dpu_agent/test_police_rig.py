@@ -259,6 +259,9 @@ def test_leases_one_after_the_other_are_all_in_force_and_leave_nothing_behind() 
         meters = path.meters()
         try:
             found = lease_cases.run(path, 60)
+            told = lease_cases.forgeries(path)
         finally:
             meters.close()
     assert (len(found.latencies_ns), found.not_read_back, found.grown_files) == (60, 0, 0)
+    assert set(told.values()) == {1}
+    assert set(told) >= {"old-sequence", "other-agent", "bad-signature", "signed-by-prover", "clock-set-back"}
