@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.crosscheck.enforcement import WindowScan
-from dpu_agent.limits.order import LimitClass, Limiter, Order, Passed
+from dpu_agent.limits.order import LimitClass, Limiter, Moments, Order, Passed
 from dpu_agent.limits.police import MAX_RATE_BYTES_PER_S
 from hil.bench.figure import Figure, Goal
 from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_PORT, MeteredPath
@@ -56,16 +58,17 @@ def windows(path: MeteredPath, limiter: Limiter, rate: int, depth: int) -> Itera
         order_of(limiter, rate, depth)
         before = _passed(limiter)
     offered = 2 * rate + depth * NS_PER_S // FLOOD_NS
-    flooded = flood(path, length=length, rate=offered, kind="udp", for_ns=for_ns, ready=limiter.drain)
+    with _drained(limiter) as moments:
+        flooded = flood(path, length=length, rate=offered, kind="udp", for_ns=for_ns)
     with path.inside(DPU):
         after = _passed(limiter)
-        moments = [each for each in limiter.drain() if each.port == HOST_PORT]
     passed = after.passed_bytes - before.passed_bytes
     name = f"limits.{limiter.name}.{rate}Bps.{depth}B"
     scan = WindowScan(rate, moments[0].width_ns)
-    for index, came, _ in moments[0].buckets:
+    buckets = [bucket for each in moments for bucket in each.buckets]
+    for index, came, _ in buckets:
         scan.take(index, came)
-    placed = sum(came for _, came, _ in moments[0].buckets)
+    placed = sum(came for _, came, _ in buckets)
     note = f"of the depth, by the policer's milliseconds, which hold {placed / passed:.6f} of what passed"
     yield Figure(f"{name}.worst_window.buckets", float(scan.beyond) / depth, "1", 1, note=note)
     times = sorted(flooded.stamps)
@@ -76,6 +79,28 @@ def windows(path: MeteredPath, limiter: Limiter, rate: int, depth: int) -> Itera
     goodput = (passed - depth) / (rate * flooded.took_ns / NS_PER_S)
     note = f"{flooded.sent_bytes / 1e6:.1f} MB offered; once the full bucket is used up"
     yield Figure(f"{name}.goodput", goodput, "1", 0.95, Goal.AT_LEAST, note)
+
+
+@contextlib.contextmanager
+def _drained(limiter: Limiter) -> Iterator[list[Moments]]:
+    """Drain the limiter's milliseconds twice a second, as an agent does for its frames; what came is in the list."""
+    found: list[Moments] = []
+    stop = threading.Event()
+
+    def drain() -> None:
+        limiter.drain()
+        while not stop.wait(0.5):
+            found.extend(each for each in limiter.drain() if each.port == HOST_PORT)
+
+    draining = threading.Thread(target=drain)
+    draining.start()
+    try:
+        yield found
+    finally:
+        time.sleep(0.02)
+        stop.set()
+        draining.join()
+        found.extend(each for each in limiter.drain() if each.port == HOST_PORT)
 
 
 @dataclass(frozen=True)
@@ -95,12 +120,8 @@ def flood(
     kind: str = "raw",
     bypass: bool = False,
     for_ns: int = FLOOD_NS,
-    ready: Callable[[], object] = lambda: None,
 ) -> Flooded:
-    """Send frames of a kind from host to far end at ``rate``, by a process of its own; another one listens.
-
-    ``ready`` is called when that one listens.
-    """
+    """Send frames of a kind from host to far end at ``rate``, by a process of its own; another one listens."""
     stamps = path.folder / "stamps"
     tool = [sys.executable, "-m", "hil.traffic.flood"]
     size = ["--device", "eth0", "--length", str(length)]
@@ -109,7 +130,6 @@ def flood(
     listener = path.start(FAR, hearing, stderr=subprocess.PIPE)
     if listener.stderr is not None:
         listener.stderr.readline()
-    ready()
     sender = path.start(HOST, [*sending, "--realtime", *(["--bypass"] if bypass else [])])
     said = json.loads(sender.communicate(timeout=60)[0])
     listener.communicate(timeout=60)
