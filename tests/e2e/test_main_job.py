@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,16 @@ def operation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operation]:
             operation.kill()
 
 
-def test_four_observers_prove_the_same_number_to_the_byte(operation: Operation) -> None:
+def test_four_observers_prove_the_same_number_to_the_byte(
+    operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, told = operation.crosscheck, list[dict[str, Any]]()
+
+    def keep(from_ns: int, to_ns: int) -> dict[str, Any]:
+        told.append(ask(from_ns, to_ns))
+        return told[-1]
+
+    monkeypatch.setattr(operation, "crosscheck", keep)
     operation.start()
     try:
         directions = scenarios.exact_transfer(operation)
@@ -49,6 +59,13 @@ def test_four_observers_prove_the_same_number_to_the_byte(operation: Operation) 
         assert found.widest_bytes <= 3 * 1514, found
     assert directions[0].truth_bytes > 100_000_000
     _assert_counted_by_the_tables_sent(operation.journal)
+    assert not {"other-class-table", "agent-clock-set"} & {each["kind"] for each in told[-1]["findings"]}
+    # The same bytes by the nodes' addresses: sent at the one, received at the other, and nobody else's.
+    rows = {(row["node"], row["direction"], row["peer"]): row for row in told[-1]["node_pairs"]["rows"]}
+    for key in (("node1", "egress", "node4"), ("node4", "ingress", "node1")):
+        row = rows.pop(key)
+        assert 100_000_000 < int(row["lower_bytes"]) <= int(row["upper_bytes"]) <= directions[0].truth_bytes
+    assert all(int(row["upper_bytes"]) < 20_000_000 for row in rows.values()), "else only what was acknowledged"
 
 
 def _assert_counted_by_the_tables_sent(path: Path) -> None:
