@@ -46,12 +46,16 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method: ``plan`` reads its own parameters; ``source`` is where its form is from."""
+    """One method: ``plan`` reads its own parameters; ``source`` is where its form is from.
+
+    ``rarer``: whether it could synchronise more seldom and still be itself, or a relative of its own.
+    """
 
     title: str
     source: str
     plan: Callable[[Inputs, Case], Traffic]
     outside: tuple[str, ...] = ()
+    rarer: bool = True
 
 
 def _topology(inputs: Inputs, case: Case, usual: str, reason: str) -> str:
@@ -217,7 +221,7 @@ def _rl_refresh(inputs: Inputs, case: Case) -> Traffic:
 _OUTER = ("whether training at this interval is any good: --sync-steps beyond 500 is untested in public",)
 METHODS = {
     "ddp": Method("data parallel, every step", "Li et al., arXiv 2006.15704", _ddp),
-    "fsdp": Method("fully sharded data parallel (ZeRO-3)", "Rajbhandari et al., arXiv 1910.02054", _fsdp),
+    "fsdp": Method("fully sharded data parallel (ZeRO-3)", "Rajbhandari et al., arXiv 1910.02054", _fsdp, rarer=False),
     "diloco": Method("DiLoCo", "Douillard et al., arXiv 2311.08105", _diloco, _OUTER),
     "streaming-diloco": Method("Streaming DiLoCo", "Douillard et al., arXiv 2501.18512", _streaming, _OUTER),
     "sparseloco": Method("SparseLoCo, top-k with error feedback", "arXiv 2508.15706 and 2603.08163", _sparse, _OUTER),
@@ -232,6 +236,7 @@ METHODS = {
         "SWARM (arXiv 2301.11913), Protocol Models (2506.01260)",
         _pipeline,
         ("the pipeline's own bubble, (stages - 1) of (micro-batches + stages - 1) slots: part of the step time given",),
+        rarer=False,
     ),
     "rl-refresh": Method(
         "weights sent to inference nodes",

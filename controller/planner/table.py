@@ -51,8 +51,9 @@ def training_lines(plan: TrainingPlan) -> list[str]:
         f"  not slowed at all from {format_rate(plan.needed_bytes_per_s)} on",
         f"  10 times slower at {format_rate(plan.needed_bytes_per_s / 10)}, overlapped",
     ]
-    if plan.step_s is not None:
-        lines.append(f"  not slowed at all with {plan.sync_steps_min} steps between synchronisations, or more")
+    if plan.step_s is not None and METHODS[plan.method].rarer:
+        steps = "1 step" if plan.sync_steps_min == 1 else f"{plan.sync_steps_min} steps"
+        lines.append(f"  not slowed at all with {steps} between synchronisations, or more")
     if plan.total_s is not None:
         free, held = seconds(plan.total_s), seconds(plan.total_s * slower.overlapped)
         lines.append(f"  in all {free} without a limit, {held} under it (overlapped)")

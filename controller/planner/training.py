@@ -201,7 +201,7 @@ def plan_training(given: Mapping[str, str]) -> TrainingPlan:
         total_s=total,
         quality=_quality(inputs, params, nodes, traffic),
         assumptions=tuple(inputs.assumptions),
-        warnings=tuple(_warnings(slower, fewest, traffic, moved)),
+        warnings=tuple(_warnings(slower, fewest, traffic, moved, rarer=method.rarer)),
     )
 
 
@@ -251,7 +251,7 @@ def _quality(inputs: Inputs, params: Fraction, nodes: Fraction, traffic: Traffic
     }
 
 
-def _warnings(slower: Slowdown, fewest: int, traffic: Traffic, moved: NodeBytes) -> list[str]:
+def _warnings(slower: Slowdown, fewest: int, traffic: Traffic, moved: NodeBytes, *, rarer: bool) -> list[str]:
     found = []
     if slower.overlapped < STOPS_NOTHING:
         found.append(
@@ -259,7 +259,7 @@ def _warnings(slower: Slowdown, fewest: int, traffic: Traffic, moved: NodeBytes)
             f"overlap, {float(slower.blocking):.3g} if not"
         )
     steps = traffic.sync_steps
-    if steps is not None and slower.overlapped > 1 and fewest > steps:
+    if steps is not None and rarer and slower.overlapped > 1 and fewest > steps:
         known = "published" if fewest <= TESTED_SYNC_STEPS else "not tested in public"
         found.append(f"with {fewest} steps between synchronisations it would not be slowed at all ({known})")
     if steps is not None and steps > TESTED_SYNC_STEPS:

@@ -153,6 +153,11 @@ def test_the_total_time() -> None:
     assert plan.json()["total_s"]["overlapped"] == pytest.approx(1_000 * float(plan.slowdown.overlapped))
 
 
+def test_who_cannot_synchronise_more_seldom_is_not_told_to() -> None:
+    assert any("steps between" in text for text in plan_training(asked("ddp")).warnings)
+    assert not any("steps between" in text for text in plan_training(asked("fsdp")).warnings)
+
+
 def test_a_limit_that_stops_nothing_is_never_praised() -> None:
     plan = plan_training(asked("rl-refresh"))
     assert "does not stop it" in plan.warnings[0]
