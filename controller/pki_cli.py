@@ -30,6 +30,8 @@ from controller.pki import (
     with_ending,
     write_issued,
 )
+from controller.revoked import NAME as REVOKED
+from controller.revoked import revoke as revoke_certificate
 from controller.site import Site
 
 CONTROLLER = "controller"
@@ -89,6 +91,19 @@ def issue(
     for stem, one in issued:
         write_issued(stem, one, renew=renew)
         typer.echo(f"{with_ending(stem, '.pem')}: {one.identity.uri}, valid until {one.not_after}", err=True)
+
+
+@app.command()
+def revoke(
+    certificate: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The certificate (PEM) that shall count no more before it expires.")
+    ],
+    site_file: SiteFile = SITE_FILE,
+) -> None:
+    """Revoke a controller's certificate; agents refuse it from their next `weighbridge agents deploy` on."""
+    directory = directory_of(sites.load(site_file, secrets=False))
+    line = revoke_certificate(directory, certificate, now=datetime.now(timezone.utc))
+    typer.echo(f"{directory / REVOKED}: {line}. Deploy every agent now.", err=True)
 
 
 @app.command()

@@ -17,10 +17,11 @@ from pathlib import Path
 import grpc
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 
 from dpu_agent.config import AgentConfig
 from dpu_agent.errors import CredentialError
+from dpu_agent.revocation import NAME, Revocations, UnreadableError
 
 CONTROLLER, AGENT = "controller", "agent"
 _URI = re.compile(r"weighbridge://([^/]+)/([^/]+)/([^/]+)", re.ASCII)
@@ -74,6 +75,10 @@ def load(config: AgentConfig, now: datetime) -> ServerIdentity:
             f"{config.certificate}: is valid from {certificate.not_valid_before_utc} to "
             f"{certificate.not_valid_after_utc}, now it is {now}; correct the clock, or {_RENEW}"
         )
+    try:
+        Revocations(config.ca.with_name(NAME)).current()
+    except UnreadableError as error:
+        raise CredentialError(f"{error}; give one SHA-256 of a certificate a line, or take the file away") from error
     site, role, name = _identity(certificate) or ("", "", "")
     if (role, name) != (AGENT, config.agent):
         raise CredentialError(
@@ -95,6 +100,7 @@ class _Caller:
     identity: tuple[str, str, str]
     not_before: datetime
     not_after: datetime
+    sha256: str
 
 
 @lru_cache(maxsize=16)
@@ -111,11 +117,12 @@ def _caller(pem: bytes) -> _Caller:
     identity = _identity(certificate)
     if identity is None:
         raise CallerRejectedError("the client certificate names no identity of the form weighbridge://SITE/ROLE/NAME")
-    return _Caller(identity, certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+    sha256 = certificate.fingerprint(hashes.SHA256()).hex()
+    return _Caller(identity, certificate.not_valid_before_utc, certificate.not_valid_after_utc, sha256)
 
 
-def authorise(peer_certificates: list[bytes], site: str, now: datetime) -> datetime:
-    """Return until when the caller may call: it is a controller of ``site``, and its certificate is valid.
+def authorise(peer_certificates: list[bytes], site: str, now: datetime, revoked: Revocations) -> datetime:
+    """Return until when the caller may call: it is a controller of ``site``; its certificate is valid, not revoked.
 
     That the site's authority signed the certificate is TLS's to check, and was checked before any RPC.
 
@@ -135,6 +142,11 @@ def authorise(peer_certificates: list[bytes], site: str, now: datetime) -> datet
             f"the client certificate is valid from {caller.not_before} to {caller.not_after}; here it is {now}: "
             "connect again with a valid one"
         )
+    try:
+        if caller.sha256 in revoked.current():
+            raise CallerRejectedError("the client certificate was revoked: connect again with another one")
+    except UnreadableError as error:
+        raise CallerRejectedError(str(error)) from error
     return caller.not_after
 
 

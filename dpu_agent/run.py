@@ -24,6 +24,7 @@ from dpu_agent.metering import Metering
 from dpu_agent.netlink import NetlinkCounters
 from dpu_agent.recorder import Recorder
 from dpu_agent.release import this_release
+from dpu_agent.revocation import NAME, Revocations
 from dpu_agent.service import AgentService, serve
 from dpu_agent.sources.hardware import Sources
 
@@ -80,6 +81,7 @@ def run(config: AgentConfig) -> None:
             clock=clock,
             recorder=recorder,
             site=identity.site,
+            revoked=Revocations(config.ca.with_name(NAME)),
             metering=metering,
             limiting=limiting,
         )

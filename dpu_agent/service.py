@@ -30,6 +30,7 @@ from dpu_agent.limiting import Limiting, NoLimiting
 from dpu_agent.metering import Metering, NoMetering
 from dpu_agent.recorder import AcknowledgementRejectedError, Recorder
 from dpu_agent.release import Release
+from dpu_agent.revocation import Revocations
 from dpu_agent.streams import LOOK_S, Acknowledgements, Stream, Streams
 from protos.v1 import agent_pb2, lease_pb2
 from protos.wire import FRAMING_TO_WIRE, MISSING_TO_WIRE, ROLE_TO_WIRE
@@ -73,12 +74,14 @@ class AgentService:
         metering: Metering | None = None,
         limiting: Limiting | None = None,
         now: Callable[[], datetime] = utc_now,
+        revoked: Revocations | None = None,
     ) -> None:
         self._metering: Metering = metering or NoMetering()
         self._limiting: Limiting = limiting or NoLimiting()
         self._config, self._release, self._clock, self._recorder = config, release, clock, recorder
         self._public_key = public_key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
         self.site, self.now = site, now
+        self.revoked = revoked or Revocations(None)
         self._streams = Streams()
 
     def close(self) -> None:
@@ -200,7 +203,7 @@ class AgentService:
         if acknowledgements.refused:
             return grpc.StatusCode.FAILED_PRECONDITION, acknowledgements.refused
         try:
-            authorise(certificates, self.site, self.now())
+            authorise(certificates, self.site, self.now(), self.revoked)
         except CallerRejectedError as error:
             return grpc.StatusCode.UNAUTHENTICATED, str(error)
         return None
@@ -214,14 +217,14 @@ class AgentService:
         return ""
 
 
-def guard(context: Any, site: str, now: datetime) -> None:
+def guard(context: Any, service: AgentService) -> None:
     """Return if the caller behind ``context`` may call; else end the call.
 
     Raises:
         Exception: what ``context.abort`` raises; the call is answered with UNAUTHENTICATED.
     """
     try:
-        authorise(context.auth_context().get("x509_pem_cert", []), site, now)
+        authorise(context.auth_context().get("x509_pem_cert", []), service.site, service.now(), service.revoked)
     except CallerRejectedError as error:
         log.warning("refused a call from %s: %s", context.peer(), error)
         context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
@@ -246,7 +249,7 @@ def handlers(service: AgentService) -> grpc.GenericRpcHandler:
 
 def _guarded(service: AgentService, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def call(request: Any, context: Any) -> Any:
-        guard(context, service.site, service.now())
+        guard(context, service)
         return method(request, context)
 
     return call
@@ -256,7 +259,7 @@ def _guarded_stream(
     service: AgentService, method: Callable[[Any, Any], Iterator[bytes]]
 ) -> Callable[[Any, Any], Iterator[bytes]]:
     def call(requests: Any, context: Any) -> Iterator[bytes]:
-        guard(context, service.site, service.now())
+        guard(context, service)
         yield from method(requests, context)
 
     return call

@@ -58,6 +58,7 @@ ALLOWED: tuple[tuple[str, frozenset[str]], ...] = (
     ("controller/bundle*.py", frozenset({"cryptography"})),
     ("controller/witness*.py", frozenset({"cryptography"})),
     ("controller/pki.py", frozenset({"cryptography"})),
+    ("controller/revoked.py", frozenset({"cryptography"})),
     ("controller/credentials.py", frozenset({"cryptography"})),
     ("controller/topology_cli.py", frozenset({"rich", "typer"})),
     ("controller/pki_cli.py", frozenset({"cryptography", "rich", "typer"})),

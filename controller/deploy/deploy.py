@@ -21,6 +21,7 @@ from controller.deploy.target import Target, target_for
 from controller.errors import DeviceError, EvidenceError, InternalError, OperatorError, WeighbridgeError
 from controller.journal import Journal
 from controller.pki import Identity, Role, agent_stem, with_ending
+from controller.revoked import revoked_list
 from controller.site import Dpu, Site
 from controller.verifierkey import verifier_key
 from protos.signing import fingerprint
@@ -224,6 +225,7 @@ class _Deployment:
             frame_interval_ns=interval_ns,
             verifier_public_key=verifier_key(self._journal.path).public_key().public_bytes_raw(),
             limits=limits_of(self._site, self._dpu, self._journal),
+            revoked=revoked_list(self._site.controller.ca.parent),
         )
         if not install.holds_settings(settings):
             install.send_settings(settings)

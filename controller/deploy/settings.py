@@ -52,6 +52,7 @@ def settings_for(
     frame_interval_ns: int,
     verifier_public_key: bytes,
     limits: Mapping[str, Any],
+    revoked: bytes = b"",
 ) -> Settings:
     """Return the settings of ``dpu``'s agent.
 
@@ -63,6 +64,7 @@ def settings_for(
         frame_interval_ns: between frames; whole milliseconds.
         verifier_public_key: whose class tables and leases it takes, raw.
         limits: how it limits, and what was agreed (:mod:`controller.deploy.limits`).
+        revoked: which certificates count no more (:mod:`controller.revoked`).
 
     Raises:
         OperatorError: the frame interval is not whole milliseconds, or the spool's age not whole seconds.
@@ -102,6 +104,7 @@ def settings_for(
         config["spool"] = spool
     return Settings(
         {
+            **({"revoked": SettingsFile(revoked, PUBLIC)} if revoked else {}),
             "agent.json": SettingsFile(json.dumps(config, indent=2).encode() + b"\n", PUBLIC),
             "ca.pem": SettingsFile(credential.ca_pem, PUBLIC),
             "agent.pem": SettingsFile(credential.certificate_pem, PUBLIC),

@@ -29,6 +29,8 @@ from controller.pki import (
     write_new,
 )
 from controller.pki_cli import app
+from controller.revoked import revoke, revoked_list
+from dpu_agent.revocation import Revocations
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=timezone.utc)
 
@@ -437,3 +439,20 @@ def test_cli_keeps_to_the_places_it_writes(site_file: str, tmp_path: Path) -> No
     assert isinstance(refused.exception, OperatorError)
     assert "controller.key is" in str(refused.exception)
     assert not (tmp_path / "pki").exists()
+
+
+def test_a_certificate_is_revoked_once_and_for_good(pki: Path) -> None:
+    now = datetime(2026, 12, 1, tzinfo=timezone.utc)
+    assert revoked_list(pki) == b""
+    line = revoke(pki, pki / "controller.pem", now=now)
+    found = x509.load_pem_x509_certificate((pki / "controller.pem").read_bytes())
+    assert line.startswith(f"{found.fingerprint(hashes.SHA256()).hex()} serial {found.serial_number}, revoked 2026-12")
+    revoke(pki, pki / "controller.pem", now=now)
+    assert revoked_list(pki).decode() == f"{line}\n"
+    # As agents read it.
+    assert Revocations(pki / "revoked").current() == {line[:64]}
+    (pki / "junk").write_text("none")
+    for bad in ("junk", "none"):
+        with pytest.raises(OperatorError):
+            revoke(pki, pki / bad, now=now)
+    assert revoked_list(pki).decode() == f"{line}\n"

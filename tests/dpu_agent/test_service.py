@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from google.protobuf.message_factory import GetMessageClass
 
 from dpu_agent import config as configuration
@@ -20,6 +22,7 @@ from dpu_agent.classtable import Table
 from dpu_agent.disk import Disk
 from dpu_agent.metering import NoMetering
 from dpu_agent.release import Release
+from dpu_agent.revocation import Revocations
 from protos.v1 import agent_pb2, agent_pb2_grpc, frame_pb2
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ class Server:
             recorder=agent.recorder,
             site=identity.site,
             metering=TableTaker(),
+            revoked=Revocations(installation.config.with_name("revoked")),
         )
         closing.callback(self.service.close)
         self._server = service.serve(self.service, identity, config.listen)
@@ -196,6 +200,52 @@ def test_every_rpc_refuses_a_certificate_that_expired_on_an_open_connection(
         _call(channel, method)
     assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
     assert "valid from" in _details(refused)
+
+
+def _revoke(server: Server, pair: Pair) -> None:
+    digest = x509.load_pem_x509_certificate(pair.certificate).fingerprint(hashes.SHA256()).hex()
+    server.installation.config.with_name("revoked").write_text(f"{'ab' * 32} another's\n{digest} whose it was\n")
+
+
+@pytest.mark.parametrize("method", _METHODS, ids=lambda method: method.name)
+def test_every_rpc_refuses_a_certificate_that_was_revoked_on_an_open_connection(
+    method: Any, server: Server, authority: Authority
+) -> None:
+    evicted, other = authority.controller(), authority.controller()
+    channel = server.channel(evicted)
+    assert _call(channel, method) is not None
+    _revoke(server, evicted)
+    with pytest.raises(grpc.RpcError) as refused:
+        _call(channel, method)
+    assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert "was revoked" in _details(refused)
+    assert _call(server.channel(other), method) is not None, "whoever was not revoked gets in"
+
+
+def test_an_open_stream_ends_when_the_certificate_is_revoked(server: Server, authority: Authority) -> None:
+    evicted = authority.controller()
+    acks = Acks(0)
+    stream = server.stub(evicted).StreamFrames(acks, timeout=_WAIT_S)
+    assert [_sequence(next(stream)) for _ in range(3)] == [1, 2, 3]
+    _revoke(server, evicted)
+    with pytest.raises(grpc.RpcError) as ended:
+        next(stream)
+    acks.close()
+    assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_list_of_revoked_certificates_that_cannot_be_read_lets_nobody_in(
+    server: Server, installation: Installation
+) -> None:
+    path = installation.config.with_name("revoked")
+    for text in ("no digest\n", "AB" * 32 + "\n", "ab" * 31 + "\n", "\n", "\xff" * 3):
+        path.write_text(text, encoding="latin-1")
+        with pytest.raises(grpc.RpcError) as refused:
+            server.stub().Describe(agent_pb2.DescribeRequest(), timeout=_WAIT_S)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert "cannot be read" in _details(refused)
+    path.unlink()
+    assert server.stub().Describe(agent_pb2.DescribeRequest(), timeout=_WAIT_S).agent
 
 
 def test_an_open_stream_ends_when_the_certificate_expires(server: Server, authority: Authority) -> None:
