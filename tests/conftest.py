@@ -11,12 +11,18 @@ from pathlib import Path
 
 import pytest
 import pytest_socket
+from hypothesis import settings
 
 PROJECT = Path(__file__).resolve().parent.parent
 # The recorded counters lie beside the project; nothing of them is copied into it.
 TRACES = PROJECT.parent / "shared" / "traces"
 
 _ONE_WORKER = "daemons"
+
+if "CI" not in os.environ:
+    # Hypothesis has a profile of its own for CI; here as there, no test fails because the machine was busy.
+    settings.register_profile("here", deadline=None)
+    settings.load_profile("here")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist writes the groups into the names of tests
