@@ -35,7 +35,7 @@ test-agent-py310: setup ## the agent's tests on the DPU's Python 3.10
 bench: setup ## figures, one JSON line each; AREA=main|meter|limits|switch|crosscheck|evidence|faults|rules|planner
 	@$(PY) -m hil.bench $(AREA)
 
-fuzz: setup ## bounded coverage-guided fuzzing (atheris; Python 3.11); AREA=evidence, SECONDS=120
+fuzz: setup ## bounded coverage-guided fuzzing (atheris; Python 3.11); AREA=evidence|switch, SECONDS=120
 	@$(PY) -c 'import atheris' 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
 	@$(PY) -m hil.fuzz $(or $(AREA),evidence) --seconds $(or $(SECONDS),120)
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-AREAS = ("evidence",)
+AREAS = ("evidence", "switch")
 SECONDS = 120
 """For a whole area, shared by its targets."""
 
@@ -63,7 +63,7 @@ def _apart(area: str, target: str, seconds: int) -> bool:
 def _fuzz(module: str, target: str, seconds: int) -> int:
     import atheris  # noqa: PLC0415  optional
 
-    with atheris.instrument_imports(include=["controller"]):
+    with atheris.instrument_imports(include=["controller", "switch"]):
         area: Any = importlib.import_module(module)
     corpus = _FOLDER / target
     corpus.mkdir(parents=True, exist_ok=True)
