@@ -223,8 +223,8 @@ def test_a_first_deployment(scene: Scene) -> None:
     assert config["listen"] == "127.0.0.1:7443"
     assert config["clock_offset_ns"] == 5
     assert config["ports"] == [
-        {"name": "pf0hpf", "role": "host_port", "refresh_ms": 0},
-        {"name": "lo", "role": "uplink", "refresh_ms": 0},
+        {"name": "pf0hpf", "role": "host_port", "refresh_ms": 0, "source": "netlink"},
+        {"name": "lo", "role": "uplink", "refresh_ms": 0, "source": "netlink"},
     ]
     assert stat.S_IMODE(scene.state.stat().st_mode) == 0o700
     assert stat.S_IMODE((root / "settings").stat().st_mode) == 0o700
