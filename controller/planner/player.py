@@ -40,17 +40,24 @@ class Way:
         self._mark(now_ns)
         self._take(self._limit, now_ns)
         self._mark(now_ns)
-        lacking = self._waiting * NS_PER_S - self._bucket.tokens * NS_PER_S - self._bucket.remainder
-        return now_ns if self._waiting == 0 else now_ns - -lacking // self._limit.rate
+        return self._done_ns()
 
     def pass_until(self, end_ns: int) -> None:
         """Send what waits, without a pause, until ``end_ns``."""
         while self._waiting and self._bucket.last_ns < end_ns:
-            now_ns = min(end_ns, self._bucket.last_ns + _CHUNK_NS)
+            now_ns = min(end_ns, self._done_ns(), self._bucket.last_ns + _CHUNK_NS)
             gained = self._limit.rate * (now_ns - self._bucket.last_ns) // NS_PER_S + 1
             # While something waits the bucket never fills, so its depth does not matter.
             self._take(replace(self._limit, depth=max(self._limit.depth, self._bucket.tokens + gained)), now_ns)
+            self._mark(now_ns)
         self._mark(max(end_ns, self.times_ns[-1]))
+
+    def _done_ns(self) -> int:
+        """Return when the last byte that waits will have passed."""
+        if self._waiting == 0:
+            return self._bucket.last_ns
+        lacking = (self._waiting - self._bucket.tokens) * NS_PER_S - self._bucket.remainder
+        return self._bucket.last_ns - -lacking // self._limit.rate
 
     def _take(self, limit: Limit, now_ns: int) -> None:
         self._bucket = admit(self._bucket, limit, 0, now_ns)

@@ -60,6 +60,16 @@ def test_no_window_holds_more_than_the_bucket_allows(rate: int, depth: int, offe
             assert after - before <= most_bytes(rate, depth, to_ns - from_ns) + 1
 
 
+def test_what_has_passed_stays_passed_while_nothing_waits() -> None:
+    way = Way(1_000_000, 64_000)
+    done_ns = way.offer(2_064_000, 0)
+    way.pass_until(100 * NS_PER_S)
+    assert done_ns == 2 * NS_PER_S
+    assert (way.times_ns[-2:], way.passed_bytes[-2:]) == ([done_ns, 100 * NS_PER_S], [2_064_000, 2_064_000])
+    # Rested, the bucket is full and no fuller.
+    assert way.offer(1_064_000, 100 * NS_PER_S) == 101 * NS_PER_S
+
+
 def job(*, overlapped: bool, up: int = 10**8, compute_s: int = 40, parts: int = 1, depth: int = 64_000) -> Job:
     return Job(NodeBytes(Fraction(up), Fraction(up)), Fraction(compute_s), parts, overlapped, 10**6, depth)
 
