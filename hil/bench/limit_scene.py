@@ -35,6 +35,7 @@ OWN_BYTES_PER_S = 20_000
 """What else reaches the far node: `l2-control` has 10 kB/s of its own with 64 kB, and the switch talks too."""
 OWN_DEPTH = 100_000
 AGENT = "weighbridge-agent"
+HOST_PORT = "pf0hpf"
 DOCUMENT = """
 version = 1
 site = "{site}"
@@ -118,16 +119,19 @@ class Scene:
         return worst / ((DEPTH + OWN_DEPTH) * NS)
 
     def last_lease_end_ns(self) -> int:
-        """Return when the last lease towards the far node ends, at the latest, on the shared clock."""
+        """Return when the newest lease towards the far node ends, at the latest, on the shared clock."""
         agent = self.agent.name
         with Journal.open(self.operation.journal, read_only=True) as journal:
             entries = list(journal.entries(kinds=[Kind.LEASE], source=agent))
             offset_ns = self.operation.now_ns() - time.monotonic_ns()
         leases = [
-            (entry.recorded_ns - offset_ns, parse_lease(lease_pb2.SignedLease.FromString(entry.body).body))
+            (lease.sequence, entry.recorded_ns - offset_ns + lease.lifetime_ns)
             for entry in entries
+            if entry.meta.get("what") != "revocation"
+            for lease in (parse_lease(lease_pb2.SignedLease.FromString(entry.body).body),)
+            if lease.slot.port == HOST_PORT
         ]
-        return max(recorded_ns + lease.lifetime_ns for recorded_ns, lease in leases)
+        return max(leases)[1]
 
     def grant(self, lifetime: str) -> None:
         """Give both agents the limit, in leases of that lifetime."""
@@ -171,7 +175,7 @@ class Scene:
                 frame = frame_pb2.Frame.FromString(frame_pb2.SignedFrame.FromString(entry.body).body)
                 for reading in frame.limits.limiters:
                     moments, state = reading.moments, reading.state
-                    if moments.series and state.traffic_class == TrafficClass.OTHER_POD and state.port == "pf0hpf":
+                    if moments.series and state.traffic_class == TrafficClass.OTHER_POD and state.port == HOST_PORT:
                         buckets += unpack_moments(moments.series, moments.first_bucket, moments.bucket_count)
         longest, first = 0, None
         for index, passed, dropped in buckets:

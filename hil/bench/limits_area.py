@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from dpu_agent.limits.order import LimitClass, Limiter
 from dpu_agent.limits.police import MAX_DEPTH_BYTES, MAX_RATE_BYTES_PER_S, NONE, Policer
-from dpu_agent.limits.shape import Shaper
+from dpu_agent.limits.shape import Shaper, queue_for
 from dpu_agent.meter.layout import ORDER, Shape
 from dpu_agent.meter.libbpf import BpfObject, LibBpf
 from dpu_agent.meter.maps import OBJECT, ORDERS, PROGRAM
@@ -28,6 +28,7 @@ from hil.bench.limit_closed import closed
 from hil.bench.limit_windows import bypasses, order_of, windows
 from hil.bench.meter_area import Kernel
 from hil.bench.metered_path import DPU, FAR, FAR_ADDRESS, HOST, HOST_ADDRESS, HOST_PORT, UPLINK, MeteredPath
+from protos.lease import most_bytes
 from protos.units import NS_PER_S
 
 COST_RUNS = 500
@@ -167,7 +168,11 @@ def _all_reduce(path: MeteredPath, limiter: Limiter) -> Iterator[Figure]:
         order_of(limiter, STEP_RATE, STEP_DEPTH, ports)
     limited_s = _step_s(path)
     on_wire = STEP_BYTES * 1514 / 1448
-    predicted_s = (on_wire - STEP_DEPTH) / STEP_RATE
+    at_once = STEP_DEPTH
+    if limiter.name == Shaper.name:
+        # What waits in the queue leaves at the rate.
+        at_once = most_bytes(STEP_RATE, 0, queue_for(STEP_RATE, STEP_DEPTH).burst_ns)
+    predicted_s = (on_wire - at_once) / STEP_RATE
     name = f"limits.{limiter.name}.all_reduce"
     yield Figure(f"{name}.step.free", free_s, "s", note=f"{STEP_BYTES} B between two nodes")
     yield Figure(f"{name}.step.limited", limited_s, "s", note="at 1 MB/s each way")
