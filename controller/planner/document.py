@@ -157,6 +157,18 @@ def _buckets(proposal: Proposal) -> Iterator[str]:
         yield ""
         yield from _windows(bucket)
         yield ""
+        once = [
+            each.name
+            for each in proposal.held
+            if max(each.plan.moved.up_bytes, each.plan.moved.down_bytes) <= bucket.depth_bytes
+        ]
+        if once:
+            refill = seconds(Fraction(bucket.depth_bytes, bucket.rate_bytes_per_s))
+            yield (
+                f"The depth is as much as a whole synchronisation of {', '.join(once)}; used up, it is full again "
+                f"after {refill} of rest."
+            )
+            yield ""
 
 
 def _windows(bucket: Bucket) -> Iterator[str]:

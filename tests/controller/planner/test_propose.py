@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -114,6 +115,14 @@ def test_the_draft_is_an_agreement_and_its_bucket_keeps_its_windows() -> None:
 
 def test_loads_that_are_an_adversarys_way_in_are_told() -> None:
     assert "weights sent as loads do not break the limit" in reasoning(proposal())
+
+
+def test_a_depth_that_holds_a_whole_synchronisation_is_told() -> None:
+    workloads = declared()
+    needs = [replace(each, burst_bytes=Fraction(5 * 10**8)) for each in declared_needs(workloads, ["pod-a"])]
+    deep = propose("demo", needs, workloads, BUILT_IN, proposal().ask)
+    assert "a whole synchronisation of distro, lora-50, rl-patch" in reasoning(deep)
+    assert "a whole synchronisation" not in reasoning(proposal())
 
 
 def test_a_reverse_share_below_what_a_load_sends_is_told() -> None:
