@@ -121,7 +121,7 @@ def test_a_depth_that_holds_a_whole_synchronisation_is_told() -> None:
     workloads = declared()
     needs = [replace(each, burst_bytes=Fraction(5 * 10**8)) for each in declared_needs(workloads, ["pod-a"])]
     deep = propose("demo", needs, workloads, BUILT_IN, proposal().ask)
-    assert "a whole synchronisation of distro, lora-50, rl-patch" in reasoning(deep)
+    assert "a whole synchronisation of distro, compressed-16x-200, lora-50, rl-patch" in reasoning(deep)
     assert "a whole synchronisation" not in reasoning(proposal())
 
 
