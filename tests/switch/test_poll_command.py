@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from controller import cli
 from switch.recorded import RecordedPort
+from switch.security import Timing
 
 WEIGHBRIDGE = Path(sys.executable).with_name("weighbridge")
 
@@ -80,6 +81,20 @@ def test_one_line_a_port_and_poll(agent: Any) -> None:
 
 
 @pytest.mark.loopback
+@pytest.mark.parametrize("client", ["pysnmp", "direct"])
+def test_each_client_reads_the_same_and_what_it_cost_is_a_line_at_the_end(agent: Any, client: str) -> None:
+    address = ("--address", f"127.0.0.1:{agent.port}", "--community", "public", "--insecure")
+    done = run(*address, "--ports", "eth1,eth2", "--count", "2", "--json", "--effort", "--client", client)
+    assert done.code == 0
+    assert [line["port"] for line in done.lines[:-1]] == ["eth1", "eth2"] * 2
+    assert done.lines[0]["counters"]["in_octets"] == "9007199254740993"
+    effort = done.lines[-1]["effort"]
+    assert (effort["polls"], effort["rows_expected"], effort["rows_got"], effort["rows_missing"]) == (2, 4, 4, {})
+    assert effort["requests_sent"] == len(agent.requests)
+    assert int(effort["latency_median_ns"]) > 0
+
+
+@pytest.mark.loopback
 def test_without_ports_every_port_is_read_under_its_name(agent: Any) -> None:
     address = ("--address", f"127.0.0.1:{agent.port}", "--community", "public", "--insecure")
     done = run(*address, "--count", "2", "--interval", "50ms", "--json")
@@ -87,7 +102,8 @@ def test_without_ports_every_port_is_read_under_its_name(agent: Any) -> None:
 
 
 @pytest.mark.loopback
-def test_silence_is_a_typed_reason_and_exit_code_3(agent: Any) -> None:
+def test_silence_is_a_typed_reason_and_exit_code_3(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switch.connect.Timing", lambda: Timing(timeout_ns=200_000_000, attempts=2))
     agent.bend = lambda _request, _answer: []
     address = ("--address", f"127.0.0.1:{agent.port}", "--community", "public", "--insecure")
     done = run(*address, "--ports", "eth1", "--json")
@@ -106,6 +122,7 @@ def test_silence_is_a_typed_reason_and_exit_code_3(agent: Any) -> None:
         (("--address", "127.0.0.1", "--community", "public", "--user", "x"), "how is the switch to be asked"),
         (("--address", "127.0.0.1", "--user", "weighbridge"), "--auth-key-file"),
         (("--address", "127.0.0.1", "sw1"), "two switches"),
+        (("--address", "127.0.0.1", "--community", "x", "--insecure", "--effort"), "--json too"),
         (("--address", "127.0.0.1", "--interval", "10"), "--interval"),
         (("sw1", "--user", "weighbridge"), "only with --address"),
     ],
