@@ -100,6 +100,9 @@ def poll(  # noqa: PLR0917  typer reads options from the signature
     interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="From one poll to the next.")] = "1s",
     count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="How many polls.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each port and poll.")] = False,
+    effort: Annotated[
+        bool, typer.Option("--effort", help="With --json: at the end a line on requests, retries, latency and rows.")
+    ] = False,
 ) -> None:
     """Read port counters over SNMP, each with the interval of time in which it was true, or the reason there is none.
 
@@ -135,8 +138,12 @@ def poll(  # noqa: PLR0917  typer reads options from the signature
         target = named(site_file, name, client)
     else:
         raise OperatorError("which switch? Name one of the site file, or give --address HOST:PORT")
+    if effort and not as_json:
+        raise OperatorError("--effort adds a JSON line: give --json too; without it the same is said in words")
     show = _print_json if as_json else _print_text
-    read = run_polls(target, wanted or target.ports, interval_ns=every_ns, count=count, show=show, say=_say)
+    read = run_polls(
+        target, wanted or target.ports, interval_ns=every_ns, count=count, show=show, say=_say, effort_too=effort
+    )
     if not read:
         raise typer.Exit(NOTHING_READ)
 

@@ -236,12 +236,13 @@ class SiteWitness:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """How often the controller looks, and how often an agent makes a frame."""
+    """How often the controller looks, how often an agent makes a frame, and how many processes poll switches."""
 
     poll_interval_ns: int
     scrape_interval_ns: int
     clock_interval_ns: int
     frame_interval_ns: int
+    poll_processes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,7 @@ class _Builder:
                 file.collection.scrape_interval,
                 file.collection.clock_interval,
                 file.collection.frame_interval,
+                file.collection.poll_processes,
             ),
             limits=tuple(Limit(limit.window, limit.bytes) for limit in file.limits),
             assumptions=_assumptions(file.assumptions),

@@ -295,6 +295,12 @@ class CollectionSection(Section):
         default=10**9, description="between clock exchanges with an agent", examples=["1s"]
     )
     frame_interval: PositiveDuration = Field(default=10**9, description="between frames of an agent", examples=["1s"])
+    poll_processes: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=0,
+        description="processes that poll the switches, each its own share of them; 0: the controller does it itself, "
+        "which one core has to bear",
+        examples=["2"],
+    )
 
 
 class LimitSection(Section):

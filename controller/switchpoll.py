@@ -134,6 +134,7 @@ def run_polls(
     count: int,
     show: Callable[[dict[str, Any]], None],
     say: Callable[[str], None],
+    effort_too: bool = False,
 ) -> bool:
     """Poll ``target`` ``count`` times; return whether any port was read.
 
@@ -146,11 +147,15 @@ def run_polls(
         count: how many polls.
         show: takes each line, see :mod:`switch.line`.
         say: takes sentences for a person: what the device is like and what the polls cost.
+        effort_too: what the polls cost is shown as a last line as well.
 
     Raises:
         OperatorError: the switch refuses the user or a pass phrase, and nothing was read.
     """
-    return asyncio.run(_run(target, ports, interval_ns=interval_ns, count=count, show=show, say=say))
+    read, effort = asyncio.run(_run(target, ports, interval_ns=interval_ns, count=count, show=show, say=say))
+    if effort_too:
+        show(effort.line(target.name))
+    return read
 
 
 async def _run(
@@ -161,7 +166,7 @@ async def _run(
     count: int,
     show: Callable[[dict[str, Any]], None],
     say: Callable[[str], None],
-) -> bool:
+) -> tuple[bool, Effort]:
     offset_ns = time.time_ns() - time.monotonic_ns()
 
     def now_ns() -> int:
@@ -199,7 +204,7 @@ async def _run(
         raise OperatorError(denied)
     say(effort.sentence())
     _tell_refresh(kept.values(), target.device.refresh_ns, say)
-    return effort.rows_got > 0
+    return effort.rows_got > 0, effort
 
 
 def _denied(look: Discovery | Poll) -> str:

@@ -5,8 +5,9 @@ The figures are about this reader itself: a device that needs retries or answers
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from switch.ports import Poll
 
@@ -26,7 +27,8 @@ class Effort:
         rows_expected: ports asked for.
         rows_got: ports read.
         missing: ports not read, by reason.
-        latencies_ns: from first transmission to arrival, of the first questions.
+        latencies_ns: from first transmission to arrival, of the last questions.
+        answering_ns: the sum of all latencies.
     """
 
     polls: int = 0
@@ -37,7 +39,8 @@ class Effort:
     rows_expected: int = 0
     rows_got: int = 0
     missing: Counter[str] = field(default_factory=Counter)
-    latencies_ns: list[int] = field(default_factory=list)
+    latencies_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_LATENCIES_KEPT))
+    answering_ns: int = 0
 
     def add(self, poll: Poll) -> None:
         """Count one poll."""
@@ -50,8 +53,8 @@ class Effort:
             self.transmissions += exchange.attempts
             self.varbinds += len(exchange.varbinds)
             self.octets += len(exchange.datagram)
-            if len(self.latencies_ns) < _LATENCIES_KEPT:
-                self.latencies_ns.append(exchange.received_ns - exchange.first_sent_ns)
+            self.latencies_ns.append(exchange.received_ns - exchange.first_sent_ns)
+            self.answering_ns += self.latencies_ns[-1]
 
     @property
     def retries(self) -> int:
@@ -76,3 +79,24 @@ class Effort:
         if median is not None and slow is not None:
             parts.append(f"answers within {median / 1e6:.1f} ms (median), {slow / 1e6:.1f} ms (99 %)")
         return ", ".join(parts)
+
+    def line(self, switch: str) -> dict[str, Any]:
+        """Return the figures for a script: numbers that may pass 2**53 are decimal strings, times are ns."""
+        median, slow = self.latency_ns(0.5), self.latency_ns(0.99)
+        return {
+            "v": 1,
+            "switch": switch,
+            "effort": {
+                "polls": self.polls,
+                "questions_answered": self.exchanges,
+                "requests_sent": self.transmissions,
+                "retries": self.retries,
+                "varbinds": self.varbinds,
+                "octets": str(self.octets),
+                "rows_expected": self.rows_expected,
+                "rows_got": self.rows_got,
+                "rows_missing": dict(sorted(self.missing.items())),
+                "latency_median_ns": None if median is None else str(median),
+                "latency_99_percent_ns": None if slow is None else str(slow),
+            },
+        }

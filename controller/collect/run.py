@@ -101,7 +101,13 @@ async def run(
                 recorder = Recorder(writer, narrator, timeline.now_ns, rng or SystemRandom(), watch.kept)
                 client = await stack.enter_async_context(scrape_client())
                 if readers is None:
-                    readers = await stack.enter_async_context(snmp_readers(timeline.now_ns))
+                    readers = await stack.enter_async_context(
+                        snmp_readers(
+                            timeline.now_ns,
+                            offset_ns=timeline.anchor.offset_ns,
+                            processes=site.collection.poll_processes,
+                        )
+                    )
                 works = [
                     _watch_wall_clock(journal, timeline, narrator),
                     _sign_checkpoints(journal, keys, witnesses, narrator),

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from controller.collect.attempts import Look, LookFailed, Reason
 from controller.collect.pace import NS_PER_S, Backoff, Steady
 from controller.collect.recorder import Recorder
+from controller.errors import InternalError
 from controller.journal import JsonValue, Kind, NewEntry
 from controller.site import Snmp3, Switch
 from controller.site_secrets import read_secret
@@ -26,6 +27,7 @@ from switch.reader import SwitchReader
 from switch.record import encode
 from switch.security import Authentication, Endpoint, InsecureCommunity, Privacy, Security, UserSecurity
 from switch.tablemarks import TableMarks, marks_of
+from switch.workers import SwitchWorkers, WorkerError
 
 ReaderFactory: TypeAlias = "Callable[[Switch], SwitchReader]"
 
@@ -47,12 +49,15 @@ _REASONS = {
 
 
 @asynccontextmanager
-async def snmp_readers(now_ns: Callable[[], int]) -> AsyncIterator[ReaderFactory]:
+async def snmp_readers(
+    now_ns: Callable[[], int], *, offset_ns: int = 0, processes: int = 0
+) -> AsyncIterator[ReaderFactory]:
     """Yield a function that makes the reader of a switch over SNMP; all share one set of sockets.
 
-    The function raises OperatorError for a secret that cannot be read.
+    With ``processes``, that many read the switches instead of this one; ``offset_ns`` added to CLOCK_MONOTONIC is then
+    the timeline. The function raises OperatorError for a secret that cannot be read.
     """
-    clients = SnmpClients(now_ns)
+    clients = SwitchWorkers(offset_ns, processes) if processes else SnmpClients(now_ns)
 
     def make(switch: Switch) -> SwitchReader:
         endpoint = Endpoint(switch.address.host, switch.address.port)
@@ -107,7 +112,11 @@ class SwitchCollector:
         self._said: set[str] = set()
 
     async def run(self) -> None:
-        """Look at the interval; after failures wait longer. Never returns."""
+        """Look at the interval; after failures wait longer. Never returns.
+
+        Raises:
+            InternalError: the process that reads the switch cannot be kept alive.
+        """
         steady = Steady(self._interval_ns, self._recorder.rng)
         backoff = Backoff(self._recorder.rng)
         try:
@@ -117,6 +126,8 @@ class SwitchCollector:
                     backoff.reset()
                 else:
                     await asyncio.sleep(backoff.next_s())
+        except WorkerError as error:
+            raise InternalError(f"{error}; `poll_processes: 0` in the site file does without") from error
         finally:
             await self._reader.close()
 

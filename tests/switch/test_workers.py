@@ -9,10 +9,14 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.collect.switches import snmp_readers
+from controller.site import Endpoint as SiteEndpoint
+from controller.site import Snmp2c, Switch
 from protos.reading import Framing, Missing
 from switch.interpret import Device
 from switch.ports import Agent, Poll, PortFault
@@ -114,12 +118,9 @@ def test_a_process_that_hangs_is_killed_and_started_again(fake_agent: Any, monke
         await switch.read_ports(["eth1"])
         first = pid(pool)
         os.kill(first, signal.SIGSTOP)
-        monkeypatch.setattr(pool._workers[0], "_patience_s", lambda _name: 1.0)
-        look = asyncio.ensure_future(switch.read_ports(["eth1"]))
-        while pid(pool) in (0, first):  # noqa: ASYNC110  nothing tells
-            await asyncio.sleep(0.01)
-        monkeypatch.setattr(pool._workers[0], "_patience_s", lambda _name: 60.0)
-        return await look, first, pid(pool)
+        patience = iter([0.5, 60.0])
+        monkeypatch.setattr(pool._workers[0], "_patience_s", lambda _name: next(patience))
+        return await switch.read_ports(["eth1"]), first, pid(pool)
 
     poll, first, second = run(fake_agent, story)
     assert poll.samples
@@ -162,3 +163,22 @@ def test_one_engine_id_in_two_processes_is_refused() -> None:
     assert isinstance(fault, PortFault)
     assert fault.reason is Missing.MALFORMED
     assert "sw1" in fault.text
+
+
+def test_the_site_file_says_how_many_processes_and_which_client(fake_agent: Any, tmp_path: Path) -> None:
+    secret = tmp_path / "community"
+    secret.write_text("public\n")
+    secret.chmod(0o600)
+
+    async def main() -> tuple[Poll, int, int]:
+        async with fake_agent(*PORTS) as agent:
+            address = SiteEndpoint("127.0.0.1", agent.port)
+            switch = Switch("sw1", address, Snmp2c(secret), 3 * S, Framing.L2_WITH_FCS, client=Client.DIRECT)
+            async with snmp_readers(lambda: 0, offset_ns=AHEAD_NS, processes=1) as make:
+                poll = await make(switch).read_ports(["eth2"])
+        return poll, time.monotonic_ns() + AHEAD_NS, len(agent.requests)
+
+    poll, now_ns, requests = asyncio.run(main())
+    assert poll.samples[0].switch_in.octets == 7
+    assert now_ns - 60 * S < poll.received_ns <= now_ns
+    assert requests > 0
