@@ -38,7 +38,7 @@ TICK_S = 1.0
 MOST_WAITING = 200_000
 """Entries that wait to be evaluated; beyond that the oldest are left out, and it is said."""
 MOST_RETOLD = 200_000
-"""Entries taken from the journal when a run begins: a minute's work at the most."""
+"""Entries taken from the journal one by one when a run begins: a minute's work at the most."""
 _LIVE = frozenset({Kind.FRAME, Kind.CLOCK, Kind.POLL})
 
 
@@ -181,13 +181,17 @@ class Watch:
         """Take the past that still counts, and return what it left going on."""
         now_ns, began = self._now_ns(), self._journal.last(Kind.RUN_START)
         fine_ns = min(now_ns - self._rules.longest_window_ns, now_ns if began is None else began.recorded_ns)
+        # On a large site only the newest of it is taken entry by entry, what is before that a minute at a time.
         least = max(0, len(self._journal) - MOST_RETOLD)
+        found = self._journal.rows("SELECT recorded_ns FROM entry WHERE leaf = ?", least)
+        whole_ns = max(fine_ns, int(found[0][0])) if least and found else fine_ns
         frame_ns = self._site.collection.frame_interval_ns
         coarse = minutes(self._journal, now_ns - MEMORY_BINS * STEP_NS, fine_ns, frame_ns)
-        fine = self._journal.entries(kinds=KINDS, from_ns=fine_ns, from_leaf=least)
+        thinned = minutes(self._journal, fine_ns, whole_ns, frame_ns)
+        whole = self._journal.entries(kinds=KINDS, from_ns=whole_ns, from_leaf=least)
         try:
             self._read_loads()
-            for entries, rules in ((coarse, False), (fine, True)):
+            for entries, rules in ((coarse, False), (thinned, True), (whole, True)):
                 for entry in entries:
                     if self._stopping:
                         return []

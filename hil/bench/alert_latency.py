@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from controller.errors import WeighbridgeError
@@ -36,6 +36,7 @@ TRAFFIC_S = 75
 GOAL_S = 2.0
 SETTLE_S = 32.0
 """Prometheus has scraped each host at least twice before the traffic begins."""
+_DRAINED_S = 4.0
 _PAIRS = (("node1", "node3"), ("node2", "node4"))
 _ALERTMANAGER, _PROMETHEUS = 9093, 9090
 _FOLDER = Path("build/bench/rules")
@@ -103,19 +104,19 @@ def _round(operation: Operation, number: int) -> list[tuple[float | None, float 
         seen = _watch(rig, closing)
         time.sleep(SETTLE_S)
         crossings = {node: _crossing(rig, node, closing) for pair in _PAIRS for node in pair}
-        rng = random.Random(number)
-        for pair in _PAIRS:
-            # So that the phases of frames, scrapes and evaluations differ.
-            time.sleep(rng.random())
-            closing.enter_context(phases.running(rig, phases.all_reduce(rig, pair, TRAFFIC_S, rate=RATE)))
-        deadline = time.monotonic() + TRAFFIC_S
         alerts: dict[tuple[str, str], int] = {}
-        while time.monotonic() < deadline and len(alerts) < 2 * len(crossings):
-            try:
-                found = seen.get(timeout=0.5)
-            except queue.Empty:
-                continue
-            _sort(found, alerts)
+        with ExitStack() as traffic:
+            rng = random.Random(number)
+            for pair in _PAIRS:
+                # So that the phases of frames, scrapes and evaluations differ.
+                time.sleep(rng.random())
+                traffic.enter_context(phases.running(rig, phases.all_reduce(rig, pair, TRAFFIC_S, rate=RATE)))
+            deadline = time.monotonic() + TRAFFIC_S
+            while time.monotonic() < deadline and len(alerts) < 2 * len(crossings):
+                with suppress(queue.Empty):
+                    _sort(seen.get(timeout=0.5), alerts)
+        # Every frame with traffic in it is taken before the run ends: the next run must find none of it in a spool.
+        time.sleep(_DRAINED_S)
         operation.stop()
         times = {node: _line(process) for node, process in crossings.items()}
     return [

@@ -15,18 +15,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from controller.alerts.alert import Explaining
 from controller.alerts.alertsfile import Receiver
 from controller.alerts.outbox import Rhythm
 from controller.cli_explain import app as explain_app
 from controller.cli_rules import app as rules_app
+from controller.cli_run import app as run_app
+from controller.collect.narrator import Narrator
 from controller.collect.run import run
-from controller.collect.watch import Watching
+from controller.collect.watch import Watch, Watching
+from controller.errors import OperatorError
 from controller.journal import Journal, Kind, NewEntry
 from controller.rulesfile import load_rules
 from controller.site import Site, load
 from hil.alertmanager import Alertmanager, missing
 from protos.reading import Framing
 from protos.units import NS_PER_S
+from protos.v1 import frame_pb2
 from switch.interpret import Device
 from switch.recorded import RecordedAgent, RecordedPort, device_rows
 from switch.snmp import SnmpSwitch
@@ -196,6 +201,35 @@ def test_from_a_frame_to_an_alert_and_back(
     assert command[2] in str(wrong.exception)
 
 
+@pytest.mark.parametrize("most", [1, 1_000_000])
+def test_what_goes_on_is_found_in_the_journal(
+    tmp_path: Path, pki: Path, agent: AgentDouble, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Entry by entry, or on a large site a minute at a time."""
+    monkeypatch.setattr("controller.collect.watch.MOST_RETOLD", most)
+    agent.port = 11
+    site, said = _make(tmp_path, pki, agent), StringIO()
+    # Ten minutes, of which the last frame came a second ago.
+    agent.make_frames(600)
+    now_ns = 10**18 + 601 * NS_PER_S
+    offset_ns = now_ns - NS_PER_S - agent.monotonic_ns()
+    body = {"t1": str(offset_ns), "t2": "0", "t3": "0", "t4": str(offset_ns), "boot_id": agent.stamp().boot_id}
+    with Journal.open(site.controller.journal) as journal:
+        for number, raw in enumerate(agent.frames):
+            at_ns = 10**18 + number * NS_PER_S
+            stamped = frame_pb2.Frame.FromString(frame_pb2.SignedFrame.FromString(raw).body)
+            stamped.ports[0].latest_ns = stamped.ports[0].earliest_ns = at_ns - offset_ns
+            signed = frame_pb2.SignedFrame(body=stamped.SerializeToString(), signature=b"x").SerializeToString()
+            clock = NewEntry(Kind.CLOCK, agent.name, at_ns, json.dumps(body).encode())
+            journal.append(clock, NewEntry(Kind.FRAME, agent.name, at_ns, signed, sequence=number + 1))
+        rules = load_rules(tmp_path / "rules.yaml")
+        narrator = Narrator(time.monotonic_ns, said)
+        watch = Watch(site, rules, journal, narrator, lambda: now_ns, explaining=Explaining(site.path, None, 0))
+        found = watch._retell()
+    assert {change.finding.rule for change in found} == {"few"}
+    assert {change.finding.places for change in found} == {("node node1 egress",), ("node node1 ingress",)}
+
+
 def test_nobody_to_tell_and_no_rules_file(tmp_path: Path, pki: Path, agent: AgentDouble) -> None:
     said = StringIO()
 
@@ -210,3 +244,17 @@ def test_nobody_to_tell_and_no_rules_file(tmp_path: Path, pki: Path, agent: Agen
 
     asyncio.run(story())
     assert said.getvalue().endswith("stopped; everything received is in the journal\n")
+
+
+@pytest.mark.parametrize("option", ["--rules", "--alerts"])
+def test_a_wrong_file_is_refused_before_anything(tmp_path: Path, pki: Path, agent: AgentDouble, option: str) -> None:
+    agent.port = 11
+    site = _make(tmp_path, pki, agent)
+    before = site.controller.journal.read_bytes()
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("version: 1\nthing: []\n")
+    result = CliRunner().invoke(run_app, ["--site", str(site.path), option, str(wrong)])
+    assert isinstance(result.exception, OperatorError)
+    assert str(result.exception).startswith(f"{wrong}:")
+    assert result.exception.exit_code == 2
+    assert site.controller.journal.read_bytes() == before
