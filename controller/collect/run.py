@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import uuid
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -40,6 +40,7 @@ from controller.site import Site
 from controller.site_credential import load_site_credential
 from controller.timeline import Timeline
 from protos.units import format_duration
+from switch.effort import Effort
 
 WALL_CLOCK_INTERVAL_S = 60.0
 """How often the wall clock is compared with the timeline."""
@@ -60,6 +61,7 @@ async def run(
     stream: TextIO | None = None,
     readers: ReaderFactory | None = None,
     watching: Watching | None = None,
+    metrics_at: tuple[str, int] | None = None,
 ) -> None:
     """Collect from every device of ``site`` into the journal at ``journal_path`` until ``stop`` is set.
 
@@ -77,6 +79,7 @@ async def run(
         stream: where the progress lines go; stderr when absent.
         readers: makes the readers of switches; SNMP when absent.
         watching: the rules, and who is told; the default rules, and nobody, when absent.
+        metrics_at: host and port where Prometheus may ask what polling costs; nowhere when absent.
 
     Raises:
         OperatorError: a certificate, the journal or its lock cannot be used; nothing was changed. Or the disk failed.
@@ -108,11 +111,16 @@ async def run(
                             processes=site.collection.poll_processes,
                         )
                     )
+                efforts = {switch.name: Effort() for switch in site.switches}
+                if metrics_at is not None:
+                    from controller.collect.metrics import served  # noqa: PLC0415  few ask for them
+
+                    stack.enter_context(served(efforts, *metrics_at))
                 works = [
                     _watch_wall_clock(journal, timeline, narrator),
                     _sign_checkpoints(journal, keys, witnesses, narrator),
                     *_agents(site, journal, recorder, timeline.anchor.boot_id),
-                    *_switches(site, recorder, readers),
+                    *_switches(site, recorder, readers, efforts),
                     *_hosts(site, recorder, client),
                     *_leases(site, journal, recorder),
                     *watch.works(),
@@ -132,7 +140,12 @@ async def run(
 
 
 def run_until_signalled(
-    site: Site, journal_path: Path, *, rng: Random | None = None, watching: Watching | None = None
+    site: Site,
+    journal_path: Path,
+    *,
+    rng: Random | None = None,
+    watching: Watching | None = None,
+    metrics_at: tuple[str, int] | None = None,
 ) -> None:
     """Collect until SIGINT or SIGTERM; a second one ends the program at once, which loses nothing.
 
@@ -145,7 +158,7 @@ def run_until_signalled(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, _stop_once, loop, stop)
-        await run(site, journal_path, stop=stop, rng=rng, watching=watching)
+        await run(site, journal_path, stop=stop, rng=rng, watching=watching, metrics_at=metrics_at)
 
     asyncio.run(go())
 
@@ -174,12 +187,16 @@ def _agents(site: Site, journal: Journal, recorder: Recorder, timeline: str) -> 
         ).run()
 
 
-def _switches(site: Site, recorder: Recorder, make_reader: ReaderFactory) -> Iterator[_Work]:
+def _switches(
+    site: Site, recorder: Recorder, make_reader: ReaderFactory, efforts: Mapping[str, Effort]
+) -> Iterator[_Work]:
     for switch in site.switches:
         declared: dict[str, str | None] = {link.port: None for link in site.links_of(switch.name)}
         declared |= {other.port: other.role for other in switch.other_ports}
         interval_ns = site.collection.poll_interval_ns
-        yield SwitchCollector(make_reader(switch), declared, recorder=recorder, interval_ns=interval_ns).run()
+        yield SwitchCollector(
+            make_reader(switch), declared, recorder=recorder, interval_ns=interval_ns, effort=efforts[switch.name]
+        ).run()
 
 
 def _hosts(site: Site, recorder: Recorder, client: httpx.AsyncClient) -> Iterator[_Work]:

@@ -21,6 +21,7 @@ from controller.site_secrets import read_secret
 from protos.reading import Missing
 from switch.connect import SnmpClients
 from switch.discovery import classify
+from switch.effort import Effort
 from switch.interpret import Device
 from switch.ports import Discovery, Poll
 from switch.reader import SwitchReader
@@ -99,8 +100,13 @@ class SwitchCollector:
         *,
         recorder: Recorder,
         interval_ns: int,
+        effort: Effort | None = None,
     ) -> None:
-        """``declared`` are the ports of the site file: the role of those that are no links, None for links."""
+        """``declared`` are the ports of the site file: the role of those that are no links, None for links.
+
+        ``effort`` is told of every look.
+        """
+        self._effort = effort if effort is not None else Effort()
         self._reader, self._declared = reader, dict(declared)
         self._recorder, self._interval_ns = recorder, interval_ns
         self._others: tuple[str, ...] = ()
@@ -143,6 +149,7 @@ class SwitchCollector:
         try:
             if not (self._answered and self._discovery_due(began_ns) and await self._discover(began_ns)):
                 poll = await self._reader.read_ports([*self._declared, *self._others])
+                self._effort.add(poll)
                 _refuse_empty(poll)
                 await self._keep(poll, {})
                 self._tell_faults(poll)
@@ -165,6 +172,7 @@ class SwitchCollector:
     async def _discover(self, began_ns: int) -> bool:
         """Read and journal every port of the switch; False if there is no list of them."""
         discovery = await self._reader.discover()
+        self._effort.add(discovery.poll)
         self._discovered_ns = self._recorder.now_ns()
         self._discovery_lasted_ns = self._discovered_ns - began_ns
         self._table_changed = False

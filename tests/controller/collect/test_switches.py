@@ -13,6 +13,7 @@ from controller.collect.attempts import Reason
 from controller.collect.switches import SwitchCollector
 from controller.journal import Kind
 from protos.reading import Framing, Missing
+from switch.effort import Effort
 from switch.exchange import NoAnswerError, Operation, ValueType, VarBind
 from switch.interpret import Device
 from switch.mib import IF_NUMBER, IF_TABLE_LAST_CHANGE
@@ -51,6 +52,7 @@ class Bench:
         self.clock = Clock()
         self.agent = RecordedAgent([], self.clock)
         self.set(ports)
+        self.effort = Effort()
         self.reader = SnmpSwitch("sw1", self.agent, Device(3_500_000_000, Framing.L2_WITHOUT_FCS), self.clock)
 
     def set(self, ports: Sequence[RecordedPort]) -> None:
@@ -61,7 +63,7 @@ class Bench:
         """Look once after each step; a step is a function, or seconds that pass."""
         results = []
         async with surroundings.recorder(self.clock) as recorder:
-            collector = SwitchCollector(self.reader, DECLARED, recorder=recorder, interval_ns=10**9)
+            collector = SwitchCollector(self.reader, DECLARED, recorder=recorder, interval_ns=10**9, effort=self.effort)
             for step in steps:
                 if callable(step):
                     step()
@@ -84,6 +86,7 @@ def test_known_ports_then_the_whole_list_then_known_ports(surroundings: Surround
     assert [port.port for port in polls[0][0].ports] == ["eth1", "eth2"]
     assert [port.port for port in polls[1][0].ports] == ["lo", "eth1", "eth2", "br0"]
     assert [port.port for port in polls[2][0].ports] == ["eth1", "eth2"], "loopback and bridge are no paths"
+    assert (bench.effort.polls, bench.effort.rows_expected, bench.effort.rows_got) == (4, 10, 10)
     entry = surroundings.journal.last(Kind.POLL)
     assert entry is not None
     last = polls[-1][0]
@@ -219,6 +222,7 @@ def test_none_of_the_declared_ports_is_a_failed_look(surroundings: Surroundings)
     bench = Bench([PORTS[0]])
     assert asyncio.run(bench.look(surroundings, [0])) == [False]
     assert surroundings.attempts()[0]["reason"] == Reason.MISSING_PORTS.value
+    assert bench.effort.missing == {"absent": 2}, "a look that failed was one"
 
 
 def test_it_polls_at_the_interval_and_lets_go_in_the_end(surroundings: Surroundings) -> None:
