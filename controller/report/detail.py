@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from markupsafe import Markup
 
@@ -17,6 +18,8 @@ from protos.reading import Direction, Observer
 
 MOST_OPEN_SECTIONS = 8
 """So many links stand open, the gravest; the others wait folded."""
+MOST_SECTIONS = 300
+"""Links with a section and plots of their own, the worst first: with thousands a page would not open everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +59,16 @@ def details(
     all_seen: Mapping[LinkKey, Seen],
     evidence: SiteEvidence,
 ) -> list[LinkDetail]:
-    """Return every link's section in the order of ``results``; ``rows`` are theirs, one each."""
+    """Return the links' sections in the order of ``results``; ``rows`` are theirs, one each.
+
+    Where there are more than :data:`MOST_SECTIONS`, those that come first, which are the worst.
+    """
     of_link: dict[str, list[tuple[LinkResult, Row]]] = {}
     for link, its_row in zip(results, rows, strict=True):
         of_link.setdefault(link.link, []).append((link, its_row))
     few = len(of_link) <= MOST_OPEN_SECTIONS
     made: list[LinkDetail] = []
-    for pairs in of_link.values():
+    for pairs in islice(of_link.values(), MOST_SECTIONS):
         first, first_row = pairs[0]
         both = [one for link, _ in pairs if (one := all_seen.get((link.link, link.direction))) is not None]
         gravest = worst([link.verdict for link, _ in pairs])

@@ -22,6 +22,8 @@ from controller.report.sumlines import SumLine, sum_lines
 MOST_OPEN_ROWS = 16
 """With more links and directions than this the report shows the worst first and folds the whole table."""
 MOST_WORST_ROWS = 20
+MOST_BARRED_ROWS = 1_000
+"""Rows of the table of all links up to which each number has its bar; beyond, they would be most of the page."""
 MOST_UNDECIDED = 4
 MOST_BESIDE = 5
 """Up to so many cables the drawing fits beside the facts; a larger one gets the page's width."""
@@ -96,6 +98,8 @@ class View:
     generated: str
     version: str
     folded_tables: bool
+    without_section: int
+    bars_in_all: bool
 
 
 def build(
@@ -106,7 +110,7 @@ def build(
     order = {name: index for index, name in enumerate(link_order(result.links))}
     results = sorted(result.links, key=lambda link: (order[link.link], link.direction.value))
     rows = [
-        row(link, of_link.get((link.link, link.direction)), f"link-{order[link.link] + 1}", result.period.from_ns)
+        row(link, of_link.get((link.link, link.direction)), _anchor(order[link.link]), result.period.from_ns)
         for link in results
     ]
     many = len(rows) > MOST_OPEN_ROWS
@@ -148,7 +152,14 @@ def build(
         generated=f"{words.date_of(generated_ns)} {words.clock_of(generated_ns)} UTC",
         version=version,
         folded_tables=many,
+        without_section=max(0, len(order) - detail.MOST_SECTIONS),
+        bars_in_all=len(rows) <= MOST_BARRED_ROWS,
     )
+
+
+def _anchor(place: int) -> str:
+    """Return the name of a link's section; empty if it has none."""
+    return f"link-{place + 1}" if place < detail.MOST_SECTIONS else ""
 
 
 def _facts(result: CrossCheck, evidence: SiteEvidence, clock_error_ns: int | None) -> list[Fact]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.crosscheck.model import ByteInterval, CrossCheck, NodePair, SiteEvidence, Verdict
-from controller.report import render_html, words
+from controller.report import board, detail, render_html, words
 from protos.reading import Direction
 
 Scenarios = Mapping[str, tuple[CrossCheck, SiteEvidence]]
@@ -324,3 +324,20 @@ def test_a_site_without_links_is_a_page_too(scenarios: Scenarios) -> None:
     page = Page(rendered(scenarios, "without-links")).words
     assert "There is no link in this site." in page
     assert "No bound can be given" in page
+
+
+def test_a_site_of_more_links_than_have_sections_says_which_are_drawn(
+    scenarios: Scenarios, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detail, "MOST_SECTIONS", 4)
+    monkeypatch.setattr(board, "MOST_TILES", 10)
+    html = fresh(scenarios, "large")
+    assert len(re.findall(r'<details class="link"', html)) == 4
+    shown = Page(html).words
+    assert "Drawn are the 4 worst links; 56 more are in the table above" in shown
+    anchors = set(re.findall(r'href="#(link-\d+)"', html))
+    assert anchors == set(re.findall(r'id="(link-\d+)"', html)), "no row leads nowhere"
+    assert len(re.findall(r'class="tile compliant"', html)) == 0
+    assert len(re.findall(r'class="tile (?:violation|inconclusive)"', html)) == 12
+    assert "all compliant" in shown
+    assert "9 nodes compliant" in shown
