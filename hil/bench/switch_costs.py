@@ -7,6 +7,7 @@ compared takes turns on one agent, several times, so that what else the machine 
 from __future__ import annotations
 
 import asyncio
+import resource
 import sys
 import tempfile
 import time
@@ -22,11 +23,12 @@ from switch.polling import polls
 from switch.ports import Discovery, Poll
 from switch.reader import SwitchReader
 from switch.security import Client, Timing
+from switch.workers import SwitchWorkers
 
 PORTS, WATCHED = 512, 64
 INTERVAL_S = 5
 ROUNDS, SCRAPES, POLLS, GETS = 4, 4, 4, 10
-FLEET, FLEET_POLLS = 4, 5
+FLEET, FLEET_POLLS, PROCESSES = 4, 4, 2
 _PATIENT = Timing(timeout_ns=10_000_000_000, deadline_ns=60_000_000_000)
 """A look at 512 ports costs snmpd itself seconds, and the bench may have to share its cores."""
 _DEVICE = Device(3_500_000_000, Framing.L2_WITHOUT_FCS)
@@ -46,6 +48,7 @@ def figures() -> Iterator[Figure]:
         with inside(found.namespace):
             for client in Client:
                 yield from _fleet(found, client)
+            yield from _workers(found)
 
 
 async def _until_all_answer(found: Agents) -> None:
@@ -185,6 +188,34 @@ async def _fleet_share(found: Agents, client: Client) -> tuple[float, int]:
         return (time.process_time() - began_cpu) / lasted, sum(counts)
     finally:
         await clients.close()
+
+
+def _workers(found: Agents) -> Iterator[Figure]:
+    """Yield what polling the fleet in other processes leaves to this one."""
+    begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own_s = asyncio.run(_fleet_elsewhere(found))
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)  # of processes that have ended
+    theirs_s = ended.ru_utime + ended.ru_stime - begun.ru_utime - begun.ru_stime
+    name = f"switch.fleet.{PROCESSES}_processes"
+    note = f"of all CPU for {FLEET} x {FLEET_POLLS} polls of {PORTS} ports by pysnmp, the processes' start included"
+    yield Figure(f"{name}.share_left_to_the_controller", round(own_s / (own_s + theirs_s), 3), "1", note=note)
+
+
+async def _fleet_elsewhere(found: Agents) -> float:
+    """Return this process's CPU seconds for the fleet's polls."""
+    pool = SwitchWorkers(0, PROCESSES)
+    try:
+        readers = [
+            pool.connect(f"sw{number}", endpoint, found.user, _DEVICE, timing=_PATIENT)
+            for number, endpoint in enumerate(found.endpoints)
+        ]
+        began = time.process_time()
+        for _ in range(FLEET_POLLS):
+            for poll in await asyncio.gather(*(reader.read_ports(_EVERY) for reader in readers)):
+                _whole(poll)
+        return time.process_time() - began
+    finally:
+        await pool.close()
 
 
 if __name__ == "__main__":
