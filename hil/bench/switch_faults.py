@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from switch.connect import SnmpClients
 from switch.continuity import EpochReason
 from switch.epochs import PortHistory, judge
 from switch.interpret import Device
-from switch.ports import PortSample
+from switch.ports import Poll, PortSample
 from switch.record import decode
 from switch.security import Endpoint, Timing
 
@@ -71,20 +71,32 @@ class Fault:
 
 @dataclass(slots=True)
 class Scene:
-    """What the journal holds so far, asked while it is written."""
+    """What the journal holds so far, asked while it is written: each entry is read once."""
 
     journal: Journal
+    _polls: list[Poll] = field(default_factory=list)
+    _words: set[str] = field(default_factory=set)
+    _next_leaf: int = 0
 
     def samples(self, port: str) -> list[PortSample]:
         """Return the samples of ``port``."""
-        polls = (decode(entry.body) for entry in self.journal.entries(kinds=[Kind.POLL]))
-        return [sample for poll in polls for sample in poll.samples if sample.port == port]
+        self._read()
+        return [sample for poll in self._polls for sample in poll.samples if sample.port == port]
 
     def reasons(self) -> set[str]:
         """Return the words of failed looks and of ports that were asked for and not read."""
-        attempts = [json.loads(entry.body) for entry in self.journal.entries(kinds=[Kind.ATTEMPT])]
-        polls = [decode(entry.body) for entry in self.journal.entries(kinds=[Kind.POLL])]
-        return {str(each["reason"]) for each in attempts} | {f.reason.value for poll in polls for f in poll.faults}
+        self._read()
+        return set(self._words)
+
+    def _read(self) -> None:
+        for entry in self.journal.entries(kinds=[Kind.POLL, Kind.ATTEMPT], from_leaf=self._next_leaf):
+            self._next_leaf = entry.leaf + 1
+            if entry.kind is Kind.ATTEMPT:
+                self._words.add(str(json.loads(entry.body)["reason"]))
+                continue
+            poll = decode(entry.body)
+            self._words |= {fault.reason.value for fault in poll.faults}
+            self._polls.append(replace(poll, exchanges=()))
 
     async def until(self, seen: Callable[[Scene], bool]) -> bool:
         """Wait until ``seen``; return whether it was."""
