@@ -184,21 +184,43 @@ def test_snmpd_is_polled_without_a_site_file(snmpd: Any, tmp_path: Path) -> None
     assert f"check --user stranger, pass phrases in {secrets[0]} and {secrets[1]}" in " ".join(stranger.stderr.split())
 
 
+def site_of(snmpd: Any, folder: Path, phrases: dict[str, str]) -> list[str | Path]:
+    """Write a site file whose switch is the daemon; return the command that polls it by its name."""
+    site = (Path(__file__).parents[1] / "controller" / "site_ok" / "demo.yaml").read_text()
+    (folder / "site.yaml").write_text(site.replace("10.250.0.2:161", "127.0.0.1:161"))
+    (folder / "secrets").mkdir()
+    for name, phrase in phrases.items():
+        secret = folder / "secrets" / f"sw1.{name}"
+        secret.write_text(f"{phrase}\n")
+        secret.chmod(0o600)
+    asked = ["ip", "netns", "exec", snmpd.namespace, WEIGHBRIDGE, "switch", "poll", "sw1"]
+    return [*asked, "--site", folder / "site.yaml"]
+
+
+PHRASES = {"auth": "correct horse battery", "priv": "staple mustard seeds"}
+
+
+@pytest.mark.rig
+def test_snmpd_is_polled_by_its_name_in_the_site_file(snmpd: Any, tmp_path: Path) -> None:
+    command = [*site_of(snmpd, tmp_path, PHRASES), "--json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    lines = {line["port"]: line for line in map(json.loads, done.stdout.splitlines())}
+    # Every declared port once: the links' first, then the others; what the device does not have is absent.
+    assert list(lines) == ["eth1", "eth2", "eth3", "eth4", "eth5"]
+    assert [lines[f"eth{n}"]["reason"] for n in range(1, 6)] == [None, None, None, "absent", "absent"]
+    one = lines["eth1"]
+    assert int(one["counters"]["in_octets"]) >= 0
+    assert int(one["earliest_ns"]) + 3_500_000_000 == int(one["first_sent_ns"]) < int(one["latest_ns"])
+    assert (one["epoch"], one["framing"]) == (0, "l2_without_fcs")
+
+
 @pytest.mark.rig
 @pytest.mark.parametrize("wrong", ["auth", "priv"])
 def test_a_wrong_pass_phrase_is_named_with_file_line_and_switch(snmpd: Any, tmp_path: Path, wrong: str) -> None:
-    site = (Path(__file__).parents[1] / "controller" / "site_ok" / "demo.yaml").read_text()
-    (tmp_path / "site.yaml").write_text(site.replace("10.250.0.2:161", "127.0.0.1:161"))
+    asked = site_of(snmpd, tmp_path, {**PHRASES, wrong: "not the pass phrase"})
+    site = (tmp_path / "site.yaml").read_text()
     line = 1 + next(number for number, text in enumerate(site.splitlines()) if text.strip() == "snmp:")
-    (tmp_path / "secrets").mkdir()
-    for name, phrase in (("auth", "correct horse battery"), ("priv", "staple mustard seeds")):
-        secret = tmp_path / "secrets" / f"sw1.{name}"
-        secret.write_text("not the pass phrase\n" if name == wrong else f"{phrase}\n")
-        secret.chmod(0o600)
-    asked = ["ip", "netns", "exec", snmpd.namespace, WEIGHBRIDGE, "switch", "poll", "sw1"]
-    done = subprocess.run(
-        [*asked, "--site", tmp_path / "site.yaml", "--ports", "eth1"], check=False, capture_output=True, text=True
-    )
+    done = subprocess.run([*asked, "--ports", "eth1"], check=False, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     told = " ".join(done.stderr.split())
     for part in ("sw1: 127.0.0.1:161", f"site.yaml:{line}: user `weighbridge`", f"{tmp_path}/secrets/sw1.{wrong}"):
