@@ -123,7 +123,9 @@ def _sparse(inputs: Inputs, case: Case) -> Traffic:
     usual = _topology(
         inputs, case, "aggregator", "an aggregator that compresses anew; `store` or `p2p` if peers fetch all"
     )
-    return Traffic(exchange(usual, case.nodes, update), steps, compression=16 / (density * bits))
+    parts = inputs.default("fragments", "1", "sent in one piece; in many, the same bytes make no burst")
+    moved = exchange(usual, case.nodes, update)
+    return Traffic(moved, steps, parts=parts, compression=16 / (density * bits))
 
 
 def _each_step(inputs: Inputs, case: Case, title: str) -> Traffic:

@@ -50,6 +50,13 @@ FLEETS: Mapping[str, dict[str, str]] = {
     "covenant_at_1MBps": {**_SPARSE, "sync_steps": "30", "step_time": "40s", "limit": "1MB/s"},
     "covenant_at_500kBps": {**_SPARSE, "sync_steps": "30", "step_time": "40s", "limit": "500kB/s"},
     "sparse_500_steps_at_500kBps": {**_SPARSE, "sync_steps": "500", "step_time": "40s", "limit": "500kB/s"},
+    "sparse_500_steps_spread_at_500kBps": {
+        **_SPARSE,
+        "sync_steps": "500",
+        "fragments": "500",
+        "step_time": "40s",
+        "limit": "500kB/s",
+    },
     "rl_patch_at_500kBps": {
         "params": "7e9",
         "nodes": "20",
