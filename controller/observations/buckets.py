@@ -19,10 +19,14 @@ from controller.crosscheck.model import BucketRun
 from protos.buckets import MAX_BUCKETS, BucketError, opened, unpack
 from protos.v1 import frame_pb2, meter_pb2
 
-MOST_IN_A_BUCKET = 1 << 40
-"""No line carries a terabyte in a millisecond: a frame that says so is not believed, and nothing overflows."""
-MOST_BUCKETS = 1 << 31
-"""Of one run: 24 days of milliseconds. A longer series goes on in another run."""
+MOST_IN_A_BUCKET = 1 << 31
+"""No line carries 2 GB in a millisecond, nor in ten: a frame that says so is not believed, and no sum overflows."""
+MOST_BUCKETS = 1 << 28
+"""Of one run: three days of milliseconds. A longer series goes on in another run."""
+_MOST_UNPLACED = 1 << 40
+"""Bytes of one frame."""
+_FARTHEST = 1 << 61
+"""No clock has run for so many buckets."""
 _VARINT_BITS, _VARINT_BYTES = 7, 6
 
 
@@ -149,14 +153,15 @@ def _told(reading: meter_pb2.MeterReading, boot_id: str, clock: AgentClock | Non
     """
     if reading.unavailable or not reading.HasField("audit") or reading.audit.findings:
         return None
-    if reading.lost_buckets or reading.gaps or not reading.width_ns or clock is None:
+    possible = reading.bucket_count <= MOST_BUCKETS and reading.first_bucket + reading.bucket_count <= _FARTHEST
+    if reading.lost_buckets or reading.gaps or not reading.width_ns or not possible or clock is None:
         return None
     try:
         at, held = wire_bytes(reading.series, reading.first_bucket, reading.bucket_count)
     except BucketError:
         return None
     loose = sum(part.moved.wire_bytes for part in reading.unplaced)
-    if int(held.sum()) + loose != reading.moved.wire_bytes:
+    if loose > _MOST_UNPLACED or int(held.sum()) + loose != reading.moved.wire_bytes:
         return None
     begin_ns = reading.bucket_zero_ns + reading.first_bucket * reading.width_ns
     end_ns = begin_ns + reading.bucket_count * reading.width_ns

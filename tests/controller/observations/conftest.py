@@ -242,8 +242,8 @@ class SimulatedSite:
             )  # fmt: skip
             if self.metered:
                 for port, counted in self._meters(node, told, node.agent_ns(done) // MS - 3).items():
-                    self.meter_trouble(node.name, sequence, counted)
                     told[port] = counted.first_bucket + counted.bucket_count
+                    self.meter_trouble(node.name, sequence, counted)
                     frame.meters.append(counted)
             body = frame_pb2.SignedFrame(body=frame.SerializeToString(), signature=b"-").SerializeToString()
             arrives = done + self._delay()

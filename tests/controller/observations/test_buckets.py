@@ -173,7 +173,33 @@ def _damaged(reading: meter_pb2.MeterReading) -> None:
     reading.series = b"\x07" + reading.series
 
 
-TROUBLES = [_bypassed, _not_audited, _lost, _away, _unavailable, _another_sum, _other_totals, _damaged]
+def _far_away(reading: meter_pb2.MeterReading) -> None:
+    reading.first_bucket = (1 << 64) - 2_000
+
+
+def _without_end(reading: meter_pb2.MeterReading) -> None:
+    reading.bucket_count = (1 << 64) - 1
+
+
+def _unplaced_beyond_belief(reading: meter_pb2.MeterReading) -> None:
+    part = reading.unplaced.add(first_bucket=reading.first_bucket, count=1)
+    part.moved.wire_bytes = 1 << 63
+    reading.moved.wire_bytes += 1 << 63
+
+
+TROUBLES = [
+    _far_away,
+    _without_end,
+    _unplaced_beyond_belief,
+    _bypassed,
+    _not_audited,
+    _lost,
+    _away,
+    _unavailable,
+    _another_sum,
+    _other_totals,
+    _damaged,
+]
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: each.__name__)
