@@ -92,16 +92,23 @@ def remembered(journal: Journal, site: Site, rules: Rules, period: Period) -> li
     """As :func:`evaluated`, the detectors alone, from one frame a minute: for two days in a few seconds."""
     evaluator = Evaluator(rules, places_of(site))
     intake = Intake(site, evaluator)
-    frame_ns = site.collection.frame_interval_ns
     changes: list[Change] = []
-    for entry in minutes(journal, period.from_ns, period.to_ns, frame_ns):
+    for entry in minutes(journal, period.from_ns, period.to_ns, around_ns(site)):
         changes += intake.take(entry, rules=False)
     return _paired(changes, period)
 
 
-def minutes(journal: Journal, from_ns: int, to_ns: int, frame_interval_ns: int) -> Iterator[Entry]:
-    """Yield the entries at the beginning of each minute: a frame of each agent, and clock exchanges."""
-    width_ns = 2 * max(NS_PER_S, frame_interval_ns)
+def around_ns(site: Site) -> int:
+    """Return so long around a moment that each agent has a frame and a clock exchange in it."""
+    collection = site.collection
+    return 2 * max(NS_PER_S, collection.frame_interval_ns, collection.clock_interval_ns)
+
+
+def minutes(journal: Journal, from_ns: int, to_ns: int, width_ns: int) -> Iterator[Entry]:
+    """Yield the entries around the beginning of each minute: a frame of each agent, and clock exchanges.
+
+    The first frame of a minute is then among them, and a clock exchange before it.
+    """
     minute_ns = from_ns
     while True:
         # On to the next minute in which anything was recorded.
@@ -109,7 +116,8 @@ def minutes(journal: Journal, from_ns: int, to_ns: int, frame_interval_ns: int) 
         if next_ns is None or next_ns >= to_ns:
             return
         minute_ns = max(-(-minute_ns // MINUTE_NS), next_ns // MINUTE_NS) * MINUTE_NS
-        yield from journal.entries(kinds=[Kind.FRAME, Kind.CLOCK], from_ns=minute_ns, to_ns=minute_ns + width_ns)
+        beside = (minute_ns - width_ns, min(to_ns, minute_ns + width_ns))
+        yield from journal.entries(kinds=[Kind.FRAME, Kind.CLOCK], from_ns=beside[0], to_ns=beside[1])
         minute_ns += MINUTE_NS
 
 

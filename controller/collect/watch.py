@@ -28,7 +28,7 @@ from controller.rules.evaluator import Evaluator
 from controller.rules.rule import Rules
 from controller.rules.shapestream import MEMORY_BINS, STEP_NS
 from controller.rules.tally import Change
-from controller.rules_history import minutes
+from controller.rules_history import around_ns, minutes
 from controller.rules_intake import KINDS, Intake, places_of
 from controller.rulesfile import load_rules
 from controller.site import Site
@@ -185,9 +185,9 @@ class Watch:
         least = max(0, len(self._journal) - MOST_RETOLD)
         found = self._journal.rows("SELECT recorded_ns FROM entry WHERE leaf = ?", least)
         whole_ns = max(fine_ns, int(found[0][0])) if least and found else fine_ns
-        frame_ns = self._site.collection.frame_interval_ns
-        coarse = minutes(self._journal, now_ns - MEMORY_BINS * STEP_NS, fine_ns, frame_ns)
-        thinned = minutes(self._journal, fine_ns, whole_ns, frame_ns)
+        width_ns = around_ns(self._site)
+        coarse = minutes(self._journal, now_ns - MEMORY_BINS * STEP_NS, fine_ns, width_ns)
+        thinned = minutes(self._journal, fine_ns, whole_ns, width_ns)
         whole = self._journal.entries(kinds=KINDS, from_ns=whole_ns, from_leaf=least)
         try:
             self._read_loads()

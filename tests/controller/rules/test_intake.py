@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.crosscheck.model import Period
 from controller.errors import EvidenceError
-from controller.journal import NewEntry
+from controller.journal import Journal, NewEntry
 from controller.journal_entry import Kind
 from controller.rules.evaluator import Evaluator
 from controller.rules.finding import Kind as FindingKind
@@ -20,6 +21,7 @@ from controller.rules.moved import MOST_MOVED, Moved
 from controller.rules.rule import Bound, Rule, Rules, Scope
 from controller.rules.shape import DEFAULT_SHAPE
 from controller.rules.tally import Change
+from controller.rules_history import remembered
 from controller.rules_intake import Intake, places_of
 from controller.site import Site
 from controller.site_build import build_from
@@ -49,6 +51,7 @@ switches:
     snmp: {version: 3, user: w, auth: sha256, auth_key_file: a, privacy: aes128, privacy_key_file: p}
     refresh: 3.5s
     framing: l2_without_fcs
+collection: {clock_interval: 10s, frame_interval: 10s}
 limits: []
 """
 
@@ -332,3 +335,24 @@ def test_nobody_is_missed_while_nobody_looks(site: Site) -> None:
     for kind, at_ns in ((Kind.RUN_START, BEGIN_NS), (Kind.RUN_STOP, BEGIN_NS + 1), (Kind.POLL, BEGIN_NS + 10**12)):
         assert intake.take(NewEntry(kind, "sw1", at_ns, b"{}")) == []
     assert intake.evaluator.clock(BEGIN_NS + 10**12) == []
+
+
+def test_a_shape_found_live_is_found_again_by_its_id(site: Site, tmp_path: Path) -> None:
+    """Live from every frame, afterwards from one a minute and the clock exchanges beside it."""
+    minute_ns = 60 * NS_PER_S
+    begin_ns = BEGIN_NS // minute_ns * minute_ns
+    agent, entries = Agent(), [NewEntry(Kind.RUN_START, "controller", begin_ns - 1, b"{}")]
+    for at in range(6 * 600):
+        now_ns = begin_ns + at * 10 * NS_PER_S
+        entries.append(agent.clock(now_ns - 5_000_000, trip_ns=1_000_000 + at % 7 * 100_000))
+        # A synchronisation of a minute and a half every eighteen minutes.
+        volume = 3_000_000_000 if at % 108 < 9 else 8_000
+        agent.sent, agent.received = agent.sent + volume, agent.received + volume
+        entries.append(agent.frame(now_ns))
+    evaluator = Evaluator(NONE, places_of(site))
+    intake = Intake(site, evaluator)
+    live = {change.finding.id for entry in entries for change in intake.take(entry)}
+    assert any(each.startswith("periodic-equal-bursts-") for each in live)
+    with Journal.create(tmp_path / "journal.db", *entries) as journal:
+        again = remembered(journal, site, NONE, Period(begin_ns - 1, begin_ns + 10**15))
+    assert {told.finding.id for told in again} == live
