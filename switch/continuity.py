@@ -127,8 +127,8 @@ def gaps(sample: PortSample, plausibility: Plausibility) -> tuple[str, ...]:
 def no_counter(sample: PortSample) -> str:
     """Return why the octets of ``sample`` are not a counter at all; empty if nothing says so.
 
-    Many devices answer for a LAG with the sum over its members of the moment: it falls when a member leaves and jumps by
-    a port's whole history when one joins, however small that is. The members' own counters tell what passed.
+    Many devices answer for a LAG with the sum over its members of the moment: it falls when a member leaves and jumps
+    by a port's whole history when one joins, however small that is. The members' own counters tell what passed.
     """
     if sample.if_type == LAG_IF_TYPE:
         return "a LAG's octets are the sum over its members of the moment and no counter; declare the members' ports"
