@@ -64,6 +64,7 @@ ALLOWED: tuple[tuple[str, frozenset[str]], ...] = (
     ("controller/pki_cli.py", frozenset({"cryptography", "rich", "typer"})),
     ("controller/cli_plan_propose.py", frozenset({"tomli", "typer"})),
     ("controller/cli*.py", frozenset({"rich", "typer"})),
+    ("controller/collect/metrics.py", frozenset({"prometheus_client"})),
     ("controller/collect/*", frozenset({"cryptography", "google.protobuf", "grpc", "httpx"})),
     ("controller/deploy/*", frozenset({"grpc", "paramiko", "rich", "typer"})),
     ("controller/report/*", frozenset({"jinja2", "markupsafe", "numpy", "rich"})),
