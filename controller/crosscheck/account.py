@@ -61,6 +61,9 @@ class Account:
             previous, base = envelope, epoch.base
         self.contradictions = tuple(found)
         self.first_latest = min((int(epoch.columns.latest.min()) for epoch in self._given), default=None)
+        newest = self._given[-1:]
+        self.newest_latest = min((int(epoch.columns.latest.min()) for epoch in newest), default=None)
+        """By when the last epoch had begun."""
         self.last_earliest = max((int(epoch.columns.earliest.max()) for epoch in self._given), default=None)
 
     @property

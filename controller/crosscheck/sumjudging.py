@@ -109,7 +109,7 @@ def judge_sum(law: SumLaw, evidence: SiteEvidence) -> SumResult:
     else:
         text = f"not broken where it could be tested, which was {share_at_least(share)} of the period"
         if any(account.epoch_count > 1 for account in made.accounts):
-            text = "not broken; a counter began anew around the period, so what could be missing is not bounded"
+            text += "; a counter began anew around that time, and what could be missing before is not bounded"
         result = _open(law, Unknown.MISSING_EVIDENCE, text)
     return SumResult(law.of, law.name, law.switch, law.nodes, left, right, result)
 
@@ -157,10 +157,10 @@ def _margin(law: SumLaw, made: _Made, evidence: SiteEvidence) -> tuple[int | Non
 
 
 def _tested(made: _Made, length: int) -> tuple[int, int]:
-    """Return from when to when within the period all sums have evidence of one epoch."""
-    firsts = [account.first_latest for account in made.accounts if account.first_latest is not None]
+    """Return from when to when within the period all counters gave evidence in their last epochs."""
+    firsts = [account.newest_latest for account in made.accounts if account.newest_latest is not None]
     lasts = [account.last_earliest for account in made.accounts if account.last_earliest is not None]
-    if len(firsts) < len(made.accounts) or any(account.epoch_count > 1 for account in made.accounts):
+    if len(firsts) < len(made.accounts):
         return 0, 0
     return max(0, *firsts), min(length, *lasts)
 
