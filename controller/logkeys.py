@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.exceptions import InternalError as LibraryError
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
@@ -200,7 +201,7 @@ def _read(path: Path) -> Ed25519PrivateKey:
         key = load_pem_private_key(path.read_bytes(), None)
     except OSError as error:
         raise OperatorError(f"{path}: cannot be read ({error.strerror}). Run as the user that made it.") from error
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm, LibraryError) as error:
         raise OperatorError(f"{path}: is not a private key. Restore it from a copy.") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise OperatorError(f"{path}: is not an Ed25519 key. Restore it from a copy.")

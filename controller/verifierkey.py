@@ -10,6 +10,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+from cryptography.exceptions import InternalError as LibraryError
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
@@ -126,7 +127,7 @@ def _read_private(path: Path) -> Ed25519PrivateKey:
         raise OperatorError(f"{path}: a private key that others can read; run `chmod 600 {path}`")
     try:
         key = load_pem_private_key(content, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm, LibraryError) as error:
         raise OperatorError(f"{path}: is not an unencrypted PEM private key. Give one, or restore it.") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise OperatorError(f"{path}: is not an Ed25519 key. Give one, or restore it.")

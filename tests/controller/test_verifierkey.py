@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from controller.verifierkey import (
     import_verifier_key,
     load_verifier_key,
     load_verifier_public,
+    make_key_file,
+    read_key_file,
     read_public_file,
     verifier_key,
 )
@@ -74,3 +77,16 @@ def test_halves_of_two_keys_are_no_key(tmp_path: Path) -> None:
     public.write_text(bytes([1, *[0] * 31]).hex(), encoding="ascii")
     with pytest.raises(OperatorError, match="low order"):
         read_public_file(public)
+
+
+def test_every_flipped_bit_of_a_private_key_is_told_in_words(tmp_path: Path) -> None:
+    """Some make it another algorithm's key, over which the library fails inside."""
+    make_key_file(tmp_path / "verifier")
+    path = tmp_path / "verifier.pem"
+    whole = path.read_bytes()
+    for at in range(8 * len(whole)):
+        changed = bytearray(whole)
+        changed[at // 8] ^= 1 << at % 8
+        path.write_bytes(bytes(changed))
+        with contextlib.suppress(OperatorError):
+            assert read_key_file(tmp_path / "verifier").public_key().public_bytes_raw()
