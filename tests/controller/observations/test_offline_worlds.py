@@ -69,7 +69,7 @@ def test_what_is_written_and_read_again_proves_the_same(seed: int) -> None:
             step_bytes=0,
             epoch_starts={},
             drop_packets=(),
-            drop_counters=(DropCounter(track.drop_packets),) if track.drop_packets else (),
+            drop_counters=(DropCounter(tuple(track.drop_packets)),) if track.drop_packets else (),
             proven_epochs=frozenset(reading.epoch for reading in (*track.readings, *track.drop_packets)),
         )
         for observer, track in link.tracks.items()
