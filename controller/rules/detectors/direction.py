@@ -16,8 +16,18 @@ def reverse_share(flow: Flow, series: Series, burst: Burst) -> float | None:
     return None if own <= 0 else other.volume(burst.first, burst.end) / own
 
 
+def balance(flow: Flow, series: Series, burst: Burst) -> float | None:
+    """Return the smaller over the larger direction during a burst; None where the other is not recorded.
+
+    Near 0 for a transfer and for its acknowledgements alike: those are bursts too, as regular and equal as what they
+    acknowledge, and go one way as it does.
+    """
+    share = reverse_share(flow, series, burst)
+    return None if share is None else min(share, 1 / max(1.0, share))
+
+
 def one_way(flow: Flow, series: Series, bursts: tuple[Burst, ...], below: float) -> bool | None:
     """Whether most of the bursts went one way; None where the other direction is not recorded."""
-    shares = [reverse_share(flow, series, burst) for burst in bursts]
-    known = [share for share in shares if share is not None]
-    return None if not known else sum(share < below for share in known) * 2 > len(known)
+    balances = [balance(flow, series, burst) for burst in bursts]
+    known = [each for each in balances if each is not None]
+    return None if not known else sum(each < below for each in known) * 2 > len(known)

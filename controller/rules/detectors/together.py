@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from controller.rules.bursts import Burst, Bursts
-from controller.rules.detectors.direction import reverse_share
+from controller.rules.detectors.direction import balance
 from controller.rules.finding import Finding, Kind
 from controller.rules.probability import at_least_binomial, chi_square_below
 from controller.rules.series import Flow
@@ -59,9 +59,11 @@ def synchronous_bursts(flows: Sequence[Flow], bursts: Mapping[str, Bursts], shap
 
 
 def _counts(flow: Flow, burst: Burst, shape: Shape) -> bool:
-    share = reverse_share(flow, flow.main, burst)
+    both_ways = balance(flow, flow.main, burst)
     return (
-        burst.first > 0 and burst.bytes >= shape.least_burst_bytes and (share is None or share >= shape.one_way_below)
+        burst.first > 0
+        and burst.bytes >= shape.least_burst_bytes
+        and (both_ways is None or both_ways >= shape.one_way_below)
     )
 
 

@@ -101,6 +101,27 @@ def test_one_way_bursts_are_a_note() -> None:
     assert [each.severity for each in found] == [Severity.NOTE]
 
 
+def test_acknowledgements_of_one_way_bursts_are_a_note() -> None:
+    rate = np.full(1_000, 800.0)
+    rate[10:1_000:20] = 1e9
+    flow = _flow(rate, 900.0 + 0.004 * rate)
+    found = [each for each in shapes(flow, DEFAULT_SHAPE) if each.kind is Kind.PERIODIC_EQUAL_BURSTS]
+    assert {each.places for each in found} == {("n out",), ("n in",)}
+    assert {each.severity for each in found} == {Severity.NOTE}
+
+
+def test_weights_loaded_everywhere_at_once_are_not_synchronous_bursts() -> None:
+    """Not even where a quiet day's sent bytes outweigh them, so that their acknowledgements are what is looked at."""
+    sent = np.full(1_000, 5e6)
+    loaded = np.full(1_000, 1e3)
+    for at in (100, 310, 640, 900):
+        loaded[at] = 1e9
+        sent[at] += 5e7
+    flows = [_flow(sent, loaded, name) for name in ("a", "b")]
+    assert all(flow.main is flow.outward for flow in flows)
+    assert _together(flows)[0] == []
+
+
 def _together(flows: list[Flow]) -> tuple[list[Finding], Finding | None]:
     bursts = {flow.name: find_bursts(flow.main) for flow in flows}
     return synchronous_bursts(flows, bursts, DEFAULT_SHAPE), rotating_load(flows, bursts, DEFAULT_SHAPE)
