@@ -122,14 +122,14 @@ class Timeline:
             EvidenceError: what the journal holds of this boot cannot be read.
         """
         clocks = clocks if clocks is not None else SystemClocks()
-        timeline = cls(_anchor(journal, clocks), clocks)
-        boot_id = timeline.anchor.boot_id
-        if journal.last(Kind.TIMELINE, boot_id) is None:
+        of_this_boot = _of_this_boot(journal, clocks.boot_id())
+        timeline = cls(_anchor(journal, clocks, of_this_boot), clocks)
+        if of_this_boot is None:
             try:
                 journal.append(timeline._entry("anchor", sequence=1))
             except ConflictingEntryError:
                 # Another process anchored this boot since we looked: its anchor counts.
-                timeline.anchor = _anchor(journal, clocks)
+                timeline.anchor = _anchor(journal, clocks, _of_this_boot(journal, timeline.anchor.boot_id))
             else:
                 return timeline
         journal.append(timeline._entry("run"))
@@ -156,7 +156,7 @@ class Timeline:
         On a boot that no run has used, it is the one a run would begin now.
         """
         clocks = clocks if clocks is not None else SystemClocks()
-        return cls(_anchor(journal, clocks), clocks)
+        return cls(_anchor(journal, clocks, _of_this_boot(journal, clocks.boot_id())), clocks)
 
     def now_ns(self) -> int:
         """Return the time now, in nanoseconds on the timeline."""
@@ -225,14 +225,17 @@ def clock_error(journal: Journal, *, from_ns: int, to_ns: int) -> ClockError | N
     return ClockError(min(noted), max(noted)) if noted else None
 
 
-def _anchor(journal: Journal, clocks: Clocks) -> Anchor:
-    boot_id = clocks.boot_id()
+def _of_this_boot(journal: Journal, boot_id: str) -> Anchor | None:
     entry = journal.last(Kind.TIMELINE, boot_id)
+    return None if entry is None else Anchor(boot_id, _body(journal, entry)["offset_ns"])
+
+
+def _anchor(journal: Journal, clocks: Clocks, of_this_boot: Anchor | None) -> Anchor:
     return choose_anchor(
-        boot_id=boot_id,
+        boot_id=clocks.boot_id(),
         monotonic_ns=clocks.monotonic_ns(),
         wall_ns=clocks.wall_ns(),
-        of_this_boot=None if entry is None else Anchor(boot_id, _body(journal, entry)["offset_ns"]),
+        of_this_boot=of_this_boot,
         last_recorded_ns=journal.last_recorded_ns(),
     )
 
