@@ -11,9 +11,12 @@
 9. Entries (full): each body is what its leaf names, and the leaves give the root that was signed, none left out; no
    body is missing on which anything about the period rests (:mod:`controller.bundle_omission`).
 10. Frames (full): each agent's frames are signed by its key and form a chain; if the policy names keys, by those.
+    Leases, load windows and class tables are signed as they must be (:mod:`controller.journal_signatures`).
 11. Recomputed (full): bounds, laws, limits and verdict computed anew from the entries give the same document; or, if
     the report was made by another program, a document that says the same in substance
     (:mod:`controller.bundle_substance`).
+12. Agreement: each agreement that the result was held against is signed by both parties; if the policy names their
+    keys, by those (:mod:`controller.bundle_agreement`).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from typing import BinaryIO
 
 from controller import journal_leaf as leaves
 from controller.bundle import Extent, Head, read_head
+from controller.bundle_agreement import check_agreements
 from controller.bundle_rebuild import rebuild
 from controller.bundle_statement import Report, report_of
 from controller.bundle_substance import contradictions, differences, read_result
@@ -66,6 +70,7 @@ class Step(enum.Enum):
     ENTRIES = 9
     FRAMES = 10
     RECOMPUTED = 11
+    AGREEMENT = 12
 
 
 class StepError(EvidenceError):
@@ -155,6 +160,10 @@ def verify(file: BinaryIO, policy: Policy, say: Say) -> Verified:
     else:
         with _step(Step.BUNDLE):
             _check_end(file)
+    with _step(Step.AGREEMENT):
+        result = read_result(head.result) if computed is None else json.loads(computed)
+        agreed = check_agreements(result, policy.parties)
+    say(Step.AGREEMENT, agreed)
     return Verified(report, checkpoint.size, times, computed, report.program_sha256 == program_sha256())
 
 
@@ -231,7 +240,7 @@ def _check_frames(journal: Journal, policy: Policy) -> tuple[int, int]:
         if enrolled not in expected:
             raise VerificationError(f"entry {entry.leaf} enrols {entry.source} with a key that is not the policy's")
     try:
-        found = fsck(journal)
+        found = fsck(journal, verifier=(policy.parties or {}).get("verifier", ()))
     except Exception as error:
         raise VerificationError(f"the entries cannot be gone through ({type(error).__name__})") from error
     if found.faults:

@@ -8,7 +8,8 @@ fields, bound more closely. So a result of another program (docs/adr/0098) is he
 2. Whatever is certain is certain in both: the same kind of finding, about the same link, node or port.
 3. Two intervals of one observer have bytes in common: both are said to hold the true number.
 4. No law or limit holds in one and is broken in the other; ``unknown`` contradicts neither.
-5. The report claims no more coverage than is found here, and no smaller bound of what could be hidden; assumptions that
+5. The agreements that were in force are the same documents, if the report names them.
+6. The report claims no more coverage than is found here, and no smaller bound of what could be hidden; assumptions that
    both name have the same values.
 
 Anything that a result lacks for this is a contradiction, never passed over. What is left, words above all, is the
@@ -94,6 +95,9 @@ def _part(reported: Mapping[str, Any], computed: Mapping[str, Any]) -> Iterator[
     old, new = reported["assumptions"], computed["assumptions"]
     for key in sorted(old.keys() & new.keys()):
         yield from _same(f"assumptions.{key}", old[key], new[key])
+    if "agreements" in reported:
+        held = [[each["sha256"] for each in one["agreements"]] for one in (reported, computed)]
+        yield from _same("agreements", *held)
     yield from _same("what is certain", _certain(reported["findings"]), _certain(computed["findings"]))
 
 

@@ -11,6 +11,7 @@ import typer
 
 from controller import cli_journalcare as care
 from controller import logkeys
+from controller.agreement.inforce import parties_in_force
 from controller.cli_journalcare import JournalFile, journal_path
 from controller.cli_options import SITE_FILE, AsJson, SiteFile, counted
 from controller.cli_period import format_utc
@@ -24,6 +25,7 @@ from controller.journal_log import publish
 from controller.journal_survey import Summary, summary
 from controller.logkeys import make_site_keys
 from controller.site import load
+from controller.verifierkey import load_verifier_public, read_public_file
 from protos.units import format_bytes
 
 app = typer.Typer(no_args_is_help=True, help="The journal.")
@@ -61,6 +63,10 @@ def fsck(
         str | None,
         typer.Option("--log", metavar="KEY", help="The log's verifier key, for a copy that lies without its keys."),
     ] = None,
+    verifier_key: Annotated[
+        Path | None,
+        typer.Option("--verifier-key", metavar="FILE.pub", help="Who signs leases, likewise; else as agreed."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the file, every entry, leaf number, digest, signature, chain, checkpoint and cosignature.
@@ -74,8 +80,9 @@ def fsck(
         raise OperatorError(f"{error}. Copy the whole key, from `weighbridge journal keys`.") from error
     except OperatorError:
         public = None  # it is among the faults of the keys
+    verifier = [read_public_file(verifier_key)] if verifier_key is not None else _own_verifier(path)
     with Journal.open(path, read_only=True) as journal:
-        checked = check_journal(journal, public)
+        checked = check_journal(journal, public, verifier=verifier)
     key_faults, unread = logkeys.key_faults(path, signed=checked.checkpoints > 0)
     found = replace(
         checked,
@@ -94,8 +101,16 @@ def fsck(
             f"{path}: {counted(len(found.faults), 'fault')}. Keep the file as it is and compare it with its last copy."
         )
     if found.unchecked:
-        typer.echo("not everything could be checked; name the log's key with --log", err=True)
+        typer.echo("not everything could be checked; name the keys with --log and --verifier-key", err=True)
         raise typer.Exit(3)
+
+
+def _own_verifier(path: Path) -> list[bytes]:
+    try:
+        key = load_verifier_public(path)
+    except OperatorError:
+        return []  # it is among the faults of the keys
+    return [] if key is None else [key]
 
 
 @app.command()
@@ -107,8 +122,11 @@ def keys(site_file: SiteFile = SITE_FILE) -> None:
     site = load(site_file, secrets=False)
     with Journal.open(site.controller.journal, read_only=True) as journal:
         made = make_site_keys(journal.path, site.name)
+        parties = parties_in_force(journal, site.name)
     typer.echo(f'[log]\nkey = "{made.log.public.encode()}"\n')
     typer.echo(f'[report]\nthreshold = 1\nkeys = ["{made.report_public.hex()}"]')
+    if parties:
+        typer.echo("\n[agreement]\n" + "\n".join(f'{party.value} = "{key.hex()}"' for party, key in parties.items()))
 
 
 @app.command()

@@ -15,6 +15,7 @@ Rules:
 
 7. A body is missing only where a journaled decision dropped it (:mod:`controller.journal_prune`).
 8. The keys beside the journal belong together and can be read.
+9. Agreements, leases, load windows and class tables are signed as they must be (:mod:`controller.journal_signatures`).
 
 A declared hole is a fact about what was measured, not damage. Everything else is a fault: exit code 1. What there was
 no key to check with is said, and is no pass: exit code 3.
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller.errors import EvidenceError
@@ -34,6 +35,7 @@ from controller.journal import Entry, Journal, Kind
 from controller.journal_entry import Pruned
 from controller.journal_file import file_faults
 from controller.journal_prune import Decisions
+from controller.journal_signatures import Signatures
 from controller.journal_survey import integrity, survey
 from controller.journal_treecheck import TreeCheck
 from protos.signing import SignatureRejected, SigningDomain, load_public_key, verify
@@ -86,17 +88,19 @@ class _Chain:
     losses: list[tuple[int, int]] = field(default_factory=list)
 
 
-def fsck(journal: Journal, log: NoteKey | None = None) -> Fsck:
+def fsck(journal: Journal, log: NoteKey | None = None, *, verifier: Sequence[bytes] = ()) -> Fsck:
     """Check ``journal`` by the rules of this module; goes on after damage, so that all of it is found.
 
     Args:
         journal: what to check.
         log: who must have signed its checkpoints; without it, their signatures are reported as unchecked.
+        verifier: raw keys that leases and class tables may be signed with, beside that of the agreement in force.
     """
+    signatures = Signatures(journal.path, verifier)
     damage = [Fault(None, text) for text in file_faults(journal)]
     damage += [Fault(None, f"{journal.path}: SQLite says: {text}") for text in integrity(journal)]
     try:
-        found = _check_entries(journal, log)
+        found = _check_entries(journal, log, signatures)
     except Exception as error:
         # In a file that is damaged as a file, any column of any row can hold anything at all.
         if not damage:
@@ -106,7 +110,7 @@ def fsck(journal: Journal, log: NoteKey | None = None) -> Fsck:
     return replace(found, faults=(*damage, *found.faults))
 
 
-def _check_entries(journal: Journal, log: NoteKey | None) -> Fsck:
+def _check_entries(journal: Journal, log: NoteKey | None, signatures: Signatures) -> Fsck:
     faults: list[Fault] = []
     keys: dict[str, bytes] = {}
     chains: dict[str, _Chain] = {}
@@ -134,6 +138,8 @@ def _check_entries(journal: Journal, log: NoteKey | None) -> Fsck:
         elif entry.kind is Kind.FRAME:
             chain = chains.setdefault(entry.source, _Chain(entry.source))
             faults += _check_frame(entry, keys.get(entry.source), chain)
+        else:
+            faults += [Fault(leaf, text) for text in signatures.add(entry)]
     agents = len(chains)
     ended += chains.values()
     holes = [hole for chain in ended for hole in _holes(chain)]
@@ -144,12 +150,12 @@ def _check_entries(journal: Journal, log: NoteKey | None) -> Fsck:
     ]
     faults += [Fault(None, text) for text in (*tree.faults(), *decisions.faults())]
     frames = sum(chain.frames for chain in ended)
-    unchecked = []
-    if log is None and tree.checkpoints:
-        unchecked.append(
-            f"the signatures of {tree.checkpoints} checkpoints: there is no key of the log to check them by"
-        )
-    return Fsck(entries, frames, agents, tuple(faults), tuple(holes), tree.checkpoints, pruned, tuple(unchecked))
+    without = {
+        "checkpoints: there is no key of the log": tree.checkpoints if log is None else 0,
+        "leases and class tables: there is no key of the verifier": signatures.unchecked,
+    }
+    unchecked = tuple(f"the signatures of {count} {what} to check them by" for what, count in without.items() if count)
+    return Fsck(entries, frames, agents, tuple(faults), tuple(holes), tree.checkpoints, pruned, unchecked)
 
 
 def _pass_pruned(entry: Pruned, chain: _Chain) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.agreement.arithmetic import contradictions
-from controller.agreement.document import Agreement
 from controller.agreement.envelope import Party, SignedAgreement, check, decode
 from controller.errors import EvidenceError, OperatorError
 from controller.journal import Entry, Journal, Kind, NewEntry
@@ -20,28 +19,30 @@ def in_force(journal: Journal, site: str) -> SignedAgreement | None:
         EvidenceError: what is journaled is not what both signed.
     """
     entry = journal.last(Kind.AGREEMENT, site)
-    return None if entry is None else _checked(journal.path, entry)[0]
+    return None if entry is None else checked(journal.path, entry)[0]
 
 
-def accepted(journal: Journal) -> list[tuple[int, Agreement]]:
+def accepted(journal: Journal) -> list[tuple[int, SignedAgreement]]:
     """Return every agreement that was accepted and when, on the timeline, in order.
 
     Raises:
         EvidenceError: what is journaled is not what both signed.
     """
-    return [
-        (entry.recorded_ns, _checked(journal.path, entry)[0].agreement)
-        for entry in journal.entries(kinds=[Kind.AGREEMENT])
-    ]
+    return [(entry.recorded_ns, checked(journal.path, entry)[0]) for entry in journal.entries(kinds=[Kind.AGREEMENT])]
 
 
-def prover_key(journal: Journal, site: str) -> bytes | None:
-    """Return the raw key of the prover who signed the agreement in force; None if there is none."""
+def parties_in_force(journal: Journal, site: str) -> dict[Party, bytes]:
+    """Return the raw keys of who signed the agreement in force; empty if there is none."""
     entry = journal.last(Kind.AGREEMENT, site)
-    return None if entry is None else _checked(journal.path, entry)[1][Party.PROVER]
+    return {} if entry is None else checked(journal.path, entry)[1]
 
 
-def _checked(path: Path, entry: Entry) -> tuple[SignedAgreement, dict[Party, bytes]]:
+def checked(path: Path, entry: Entry) -> tuple[SignedAgreement, dict[Party, bytes]]:
+    """Return the agreement in a journal's entry, and by whose keys both parties signed it.
+
+    Raises:
+        EvidenceError: it is not one, or not signed by both.
+    """
     try:
         signed = decode(entry.body, f"{path}: leaf {entry.leaf}")
         keys = {party: bytes.fromhex(str(entry.meta[party.value])) for party in Party}
@@ -71,7 +72,7 @@ def accept(
         raise OperatorError(f"{signed.name}: valid_to is past. Agree on a new one.")
     entry = journal.last(Kind.AGREEMENT, site.name)
     if entry is not None:
-        before, their_keys = _checked(journal.path, entry)
+        before, their_keys = checked(journal.path, entry)
         if before.document == signed.document:
             raise OperatorError(f"{signed.name}: is in force already.")
         if agreement.number <= before.agreement.number:

@@ -129,6 +129,7 @@ def crosscheck(evidence: SiteEvidence) -> CrossCheck:
         scope=evidence.scope,
         pairs=evidence.pairs,
         sums=sums,
+        agreements=evidence.agreements,
     )
 
 

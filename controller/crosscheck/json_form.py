@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from controller.crosscheck.model import (
+    AgreementInForce,
     Assumptions,
     ByteInterval,
     CrossCheck,
@@ -72,6 +73,7 @@ def to_json(result: CrossCheck) -> dict[str, Json]:
             "unit": "bytes",
             "rows": [_pair(pair) for pair in result.pairs],
         },
+        "agreements": [_agreement(one) for one in result.agreements],
         "assumptions": _assumptions(result.assumptions),
         "scope": result.scope or None,
         "verdict": result.verdict.value,
@@ -192,6 +194,16 @@ def _pair(pair: NodePair) -> dict[str, Json]:
         "direction": pair.direction.value,
         "peer": pair.peer,
         **_interval(pair.bytes),
+    }
+
+
+def _agreement(agreement: AgreementInForce) -> dict[str, Json]:
+    return {
+        "number": str(agreement.number),
+        "sha256": agreement.sha256.hex(),
+        "from_ns": str(agreement.from_ns),
+        "to_ns": _number(agreement.to_ns),
+        "signed": agreement.signed.decode(),
     }
 
 

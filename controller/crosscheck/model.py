@@ -305,6 +305,21 @@ class NodePair:
 
 
 @dataclass(frozen=True, slots=True)
+class AgreementInForce:
+    """An agreement that held at some time of the period, as both parties signed it.
+
+    ``signed`` is its file, whose signatures whoever reads the result can check; ``sha256`` is of the document in it.
+    It held from ``from_ns``, when it was accepted, to ``to_ns``, when the next one was; None: until now.
+    """
+
+    number: int
+    sha256: bytes
+    from_ns: int
+    to_ns: int | None
+    signed: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SiteEvidence:
     """Everything one cross-check looks at.
 
@@ -325,6 +340,7 @@ class SiteEvidence:
     scope: str = ""
     shared: tuple[SharedTraffic, ...] = ()
     pairs: tuple[NodePair, ...] = ()
+    agreements: tuple[AgreementInForce, ...] = ()
 
 
 # ---------------------------------------------------------------- what comes out
@@ -522,3 +538,5 @@ class CrossCheck:
     """Laws over several links; none of them convicts anybody, so the verdict does not rest on them."""
     pairs: tuple[NodePair, ...] = ()
     """Which node pair moved how much, as the meters counted; no verdict rests on it."""
+    agreements: tuple[AgreementInForce, ...] = ()
+    """What both parties had signed, for whoever checks the result; empty: only the site file's limits were held."""

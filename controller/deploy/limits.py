@@ -7,7 +7,8 @@ from typing import Any
 
 from controller.agreement.arithmetic import bounds_on
 from controller.agreement.document import Agreement
-from controller.agreement.inforce import in_force, prover_key
+from controller.agreement.envelope import Party
+from controller.agreement.inforce import in_force, parties_in_force
 from controller.journal import Journal
 from controller.leases.grant import node_of
 from controller.site import Dpu, Site
@@ -24,7 +25,7 @@ def limits_of(site: Site, dpu: Dpu, journal: Journal) -> dict[str, Any]:
         EvidenceError: the agreement in the journal is not what both signed.
     """
     section: dict[str, Any] = {"backend": dpu.agent_settings.limiter}
-    agreed, prover = in_force(journal, site.name), prover_key(journal, site.name)
+    agreed, prover = in_force(journal, site.name), parties_in_force(journal, site.name).get(Party.PROVER)
     if agreed is None or prover is None:
         return section
     node = node_of(site, dpu.name)

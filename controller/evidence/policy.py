@@ -7,8 +7,9 @@
     report = {threshold = 1, keys = ["hex of 32 bytes"]}    # who signs reports, and how many of them must have
     # Who must have seen the journal's checkpoint; the other side's word is the one that counts. Nought is a decision.
     witnesses = {quorum = 1, keys = ["prover.example/witness+0a1b2c3d+BN..."]}
-    # Optional: the frame keys that may speak for the agents; else those that the log enrolled. A list, if replaced.
+    # Optional: the frame keys that speak for agents (a list, if replaced), and the parties'; else those in the log.
     agents = {node1-dpu0 = "hex of 32 bytes"}
+    agreement = {verifier = "hex of 32 bytes", prover = "hex of 32 bytes"}
 
 No key stands in it twice: neither counts a key twice, nor serves one signature two purposes.
 """
@@ -33,36 +34,39 @@ class Policy:
     witnesses: tuple[NoteKey, ...]
     quorum: int
     agents: Mapping[str, tuple[bytes, ...]] | None
+    parties: Mapping[str, tuple[bytes, ...]] | None = None
 
 
 def policy_of(values: Mapping[str, object]) -> Policy:
     """Return the policy in the values of a policy file; a refusal names the place."""
-    _only(values, "the policy", {"version", "log", "report", "witnesses"}, "agents")
+    _only(values, "the policy", {"version", "log", "report", "witnesses"}, "agents", "agreement")
     if type(values["version"]) is not int or values["version"] != 1:
         raise VerificationError("the policy is not of version 1")
-    log = _only(values["log"], "[log]", {"key"})
     report = _only(values["report"], "[report]", {"threshold", "keys"})
     witnesses = _only(values["witnesses"], "[witnesses]", {"quorum", "keys"})
     policy = Policy(
-        log=_note_key(log["key"], "log.key", KeyKind.LOG),
+        log=_note_key(_only(values["log"], "[log]", {"key"})["key"], "log.key", KeyKind.LOG),
         report_keys=tuple(_raw_key(each, "report.keys") for each in _list(report["keys"], "report.keys")),
         threshold=_count(report, "threshold", least=1),
         witnesses=tuple(
             _note_key(each, "witnesses.keys", KeyKind.WITNESS) for each in _list(witnesses["keys"], "witnesses.keys")
         ),
         quorum=_count(witnesses, "quorum", least=0),
-        agents=_agents(values["agents"]) if "agents" in values else None,
+        agents=_by_name(values["agents"], "agents") if "agents" in values else None,
+        parties=_by_name(values["agreement"], "agreement") if "agreement" in values else None,
     )
-    keys = [policy.log.public_key, *policy.report_keys, *(each.public_key for each in policy.witnesses)]
-    agents = [key for several in (policy.agents or {}).values() for key in several]
+    if policy.parties is not None and set(policy.parties) != {"verifier", "prover"}:
+        raise VerificationError("[agreement] of the policy does not name the verifier and the prover, and no one else")
+    agents, parties = ([key for some in (of or {}).values() for key in some] for of in (policy.agents, policy.parties))
+    keys = [policy.log.public_key, *policy.report_keys, *(each.public_key for each in policy.witnesses), *parties]
     names = [each.name for each in policy.witnesses]
     if len({*keys}) != len(keys) or len({*agents}) != len(agents) or len({*names}) != len(names):
         raise VerificationError("the policy lists the same key, or the same witness's name, twice")
     return policy
 
 
-def _only(values: object, what: str, needed: set[str], optional: str = "") -> Mapping[str, object]:
-    if not isinstance(values, Mapping) or not needed <= set(values) <= {*needed, optional}:
+def _only(values: object, what: str, needed: set[str], *optional: str) -> Mapping[str, object]:
+    if not isinstance(values, Mapping) or not needed <= set(values) <= {*needed, *optional}:
         raise VerificationError(f"{what} of the policy does not have exactly these keys: {', '.join(sorted(needed))}")
     return values
 
@@ -92,10 +96,10 @@ def _raw_key(value: object, what: str) -> bytes:
     return public_key(raw, f"{what} of the policy").public_bytes_raw()
 
 
-def _agents(table: object) -> Mapping[str, tuple[bytes, ...]]:
+def _by_name(table: object, what: str) -> Mapping[str, tuple[bytes, ...]]:
     if not isinstance(table, Mapping):
-        raise VerificationError("[agents] of the policy is not a table")
+        raise VerificationError(f"[{what}] of the policy is not a table")
     return {
-        str(name): tuple(_raw_key(key, f"agents.{name}") for key in (keys if isinstance(keys, list) else [keys]))
+        str(name): tuple(_raw_key(key, f"{what}.{name}") for key in (keys if isinstance(keys, list) else [keys]))
         for name, keys in table.items()
     }

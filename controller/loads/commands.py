@@ -8,7 +8,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from controller.agreement.inforce import prover_key
+from controller.agreement.envelope import Party
+from controller.agreement.inforce import parties_in_force
 from controller.collect.channel import AgentChannel
 from controller.errors import OperatorError
 from controller.journal import Journal, Kind
@@ -144,7 +145,7 @@ async def _lease(channel: AgentChannel, issuer: Issuer, made: Opened, uplink: Up
 
 
 def _check_prover(journal: Journal, site: Site, body: bytes, signature: bytes) -> None:
-    key = prover_key(journal, site.name)
+    key = parties_in_force(journal, site.name).get(Party.PROVER)
     if not signature or key is None:
         raise OperatorError(
             "the agreement asks for the prover's signature: make a request with `weighbridge loads request`, have the "

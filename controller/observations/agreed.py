@@ -12,12 +12,13 @@ A pod's limit is on its nodes together and is not judged here: leases under it a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.agreement.arithmetic import bound_text
 from controller.agreement.document import EVERYONE, Agreement, Limit
-from controller.crosscheck.model import Finding, FindingKind, Period
+from controller.agreement.envelope import SignedAgreement
+from controller.crosscheck.model import AgreementInForce, Finding, FindingKind, Period
 from controller.loads.window import Opened
 from controller.site import Dpu
 from protos.buckets import TrafficClass
@@ -251,11 +252,16 @@ def _dropped(frame: frame_pb2.Frame) -> dict[str, dict[Thing, int]]:
     return found
 
 
-def in_force_over(accepted: Iterable[tuple[int, Agreement]]) -> list[InForce]:
+def in_force_over(accepted: Sequence[tuple[int, SignedAgreement]]) -> list[InForce]:
     """Return agreements with the time they held: from when each was accepted, within its validity, to the next one."""
-    found: list[InForce] = []
-    for from_ns, agreement in accepted:
-        if found:
-            found[-1] = InForce(found[-1].agreement, found[-1].from_ns, from_ns)
-        found.append(InForce(agreement, from_ns, None))
-    return found
+    ends = [*(from_ns for from_ns, _ in accepted[1:]), None]
+    return [InForce(signed.agreement, from_ns, to_ns) for (from_ns, signed), to_ns in zip(accepted, ends, strict=False)]
+
+
+def agreements_in(accepted: Sequence[tuple[int, SignedAgreement]], period: Period) -> tuple[AgreementInForce, ...]:
+    """Return those that held at some time of ``period``, as both parties signed them, for who reads the result."""
+    return tuple(
+        AgreementInForce(held.agreement.number, signed.sha256, held.from_ns, held.to_ns, signed.encode())
+        for held, (_, signed) in zip(in_force_over(accepted), accepted, strict=True)
+        if held.from_ns < period.to_ns and (held.to_ns is None or held.to_ns > period.from_ns)
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from controller.agreement.inforce import accepted
 from controller.crosscheck.columns import columns
 from controller.crosscheck.model import (
     Finding,
@@ -19,6 +20,7 @@ from controller.crosscheck.model import (
 )
 from controller.journal import Journal
 from controller.observations.agents import PortGroup, read_agent
+from controller.observations.agreed import agreements_in
 from controller.observations.down import idle_readings
 from controller.observations.hosts import read_host
 from controller.observations.limits import Heard, limit_findings
@@ -65,6 +67,7 @@ def evidence(journal: Journal, site: Site, period: Period) -> SiteEvidence:
         about_meters=tuple(told.findings),
         pairs=tuple(told.pairs),
         shared=shared(told.shares),
+        agreements=agreements_in(accepted(journal), period),
     )
 
 

@@ -167,6 +167,8 @@ def _facts(result: CrossCheck, evidence: SiteEvidence, clock_error_ns: int | Non
     links = len({link.link for link in result.links})
     readings = sum(len(track.readings) for link in evidence.links for track in link.tracks.values())
     limits = list(dict.fromkeys(limit for link in evidence.links for limit in link.limits))
+    limited = ["; ".join(map(sentences.limit_text, limits)) + ", per node and direction"] if limits else []
+    signed = [f"agreement {each.number} ({each.sha256.hex()[:12]}), signed by both" for each in result.agreements]
     started = result.evidence_from_ns
     if started is None:
         began = "there is none for this period"
@@ -182,10 +184,7 @@ def _facts(result: CrossCheck, evidence: SiteEvidence, clock_error_ns: int | Non
             if clock_error_ns is None
             else f"within {words.lasting(clock_error_ns)} of the controller's own UTC clock, which is its claim",
         ),
-        Fact(
-            "Agreed limit",
-            "; ".join(map(sentences.limit_text, limits)) + ", per node and direction" if limits else "none",
-        ),
+        Fact("Agreed limit", "; ".join([*limited, *signed]) or "none"),
         Fact(
             "Evidence",
             f"{began}; {words.counted(readings, 'reading')} on {words.counted(links, 'link')}, both directions",

@@ -27,6 +27,7 @@ from controller.journal_log import keep_cosignature, leaf_data, publish, stored,
 from controller.judgement import json_text, judge_period
 from controller.logkeys import SiteKeys, make_site_keys
 from controller.treeproof import prove_consistency, prove_inclusion
+from hil.bench.forge_agreed import PARTY_KEYS, agreed
 from protos.signing import SigningDomain, sign
 from protos.v1 import frame_pb2
 
@@ -64,7 +65,8 @@ class Forge:
         self._folder, self._count = folder, 0
         with _VECTOR.open("rb") as file:
             read_head(file)
-            self.entries = tuple(_entry(leaf, body or b"") for leaf, body in read_entries(file))
+            recorded = tuple(_entry(leaf, body or b"") for leaf, body in read_entries(file))
+        self.entries = (*recorded, *agreed(recorded[0].source, AGENT, recorded[-1].recorded_ns))
 
     def make(
         self,
@@ -98,6 +100,7 @@ class Forge:
             (WITNESS,),
             1,
             {AGENT: (AGENT_KEY.public_key().public_bytes_raw(),)},
+            {party.value: (key.public_key().public_bytes_raw(),) for party, key in PARTY_KEYS.items()},
         )
         return Parts(head, tuple((Row(*row[:-2]).leaf_data(), row[-1]) for row in rows), policy)
 

@@ -20,8 +20,6 @@ from hil.bench.mutations import MUTATIONS, Mutation
 PATHS = tuple((extent, version) for extent in Extent for version in (1, 2))
 """What a bundle carries, and in which version of the format."""
 
-FULL_ONLY = frozenset({Step.ENTRIES, Step.FRAMES, Step.RECOMPUTED})
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -51,7 +49,7 @@ def matrix(folder: Path) -> Iterator[Cell]:
     for mutation in MUTATIONS:
         changed = mutation.change(forge, good)
         for path in PATHS:
-            if path[0] is Extent.SUMMARY and mutation.step in FULL_ONLY:
+            if path[0] not in mutation.extents:
                 continue
             if isinstance(changed, Parts):
                 yield _cell(path, mutation, _on(path, forge, changed), changed.policy)

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controller.bundle import Head
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from controller.bundle import Extent, Head
 from controller.bundle_steps import Step
 from controller.evidence import checkpoint as checkpoints
 from controller.evidence import note as notes
@@ -32,18 +34,35 @@ from hil.bench.forge import (
     frames,
     without_frame,
 )
+from hil.bench.forge_agreed import PARTY_KEYS, agreed, signed_text
 
+VERIFIER, PROVER = PARTY_KEYS.values()
 Change = Callable[[Forge, Parts], "Parts | Callable[[bytes], bytes]"]
 """Takes a good full bundle; returns what becomes of it, or what becomes of the bytes of one on any path."""
 
 
+FULL_ONLY = frozenset({Step.ENTRIES, Step.FRAMES, Step.RECOMPUTED})
+"""Steps that a summary has not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One check and how it is broken. ``step`` is where that must be found."""
+    """One check and how it is broken. ``step`` is where that must be found.
+
+    ``only`` is what a bundle must carry for that: what a full bundle's entries would show first, say.
+    """
 
     step: Step
     name: str
     change: Change
+    only: Extent | None = None
+
+    @property
+    def extents(self) -> frozenset[Extent]:
+        """The bundles it is a mutation of."""
+        if self.only is not None:
+            return frozenset({self.only})
+        return frozenset({Extent.FULL} if self.step in FULL_ONLY else Extent)
 
 
 def _predicate(**changes: Any) -> Change:
@@ -104,6 +123,17 @@ def _journal(change: Callable[[list[NewEntry]], list[NewEntry]]) -> Change:
     return lambda forge, _: forge.make(entries=tuple(change(list(forge.entries))))
 
 
+def given(**keys: Any) -> Callable[[list[NewEntry]], list[NewEntry]]:
+    """Return what has the agreement, and what was given under it, signed with other keys, or not at all."""
+    kinds = {each.kind for each in agreed("demo", AGENT, 0)}
+
+    def change(entries: list[NewEntry]) -> list[NewEntry]:
+        rest = [each for each in entries if each.kind not in kinds]
+        return [*rest, *agreed("demo", AGENT, rest[-1].recorded_ns, **keys)]
+
+    return change
+
+
 def _result(**changes: Any) -> Change:
     return lambda forge, _: forge.make(retell=lambda text: json.dumps({**json.loads(text), **changes}, indent=2) + "\n")
 
@@ -113,6 +143,31 @@ def _by_another_program(**changes: Any) -> Change:
         retell=lambda text: json.dumps({**json.loads(text), **changes}),
         restate=lambda told: replace(told, predicate={**told.predicate, "program_sha256": "0" * 64}),
     )
+
+
+def _agreement(**changes: Any) -> Change:
+    """The agreement in the result, told otherwise."""
+
+    def retell(text: str) -> str:
+        result = json.loads(text)
+        result["agreements"][0].update(changes)
+        return json.dumps(result, indent=2) + "\n"
+
+    return lambda forge, _: forge.make(retell=retell)
+
+
+def _no_agreement(forge: Forge, _: Parts) -> Parts:
+    """Nothing was agreed: neither the log nor the result knows of an agreement, or of anything under it."""
+    under = {Kind.AGREEMENT, Kind.LEASE, Kind.LOAD_WINDOW}
+    return forge.make(
+        entries=tuple(each for each in forge.entries if each.kind not in under),
+        retell=lambda text: json.dumps({**json.loads(text), "agreements": []}, indent=2) + "\n",
+    )
+
+
+def _parties(**keys: Ed25519PrivateKey) -> Change:
+    changed = {party: (key.public_key().public_bytes_raw(),) for party, key in keys.items()}
+    return lambda _, parts: parts.with_policy(parties={**(parts.policy.parties or {}), **changed})
 
 
 def _flipped(raw: bytes, at: int = -10) -> bytes:
@@ -296,6 +351,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(Step.FRAMES, "a frame that nobody said was lost", _journal(without_frame(9))),
     Mutation(Step.FRAMES, "an enrolment of nothing", _journal(bodies(Kind.ENROLMENT, lambda _: b'{"public_key": []}'))),
     Mutation(Step.FRAMES, "no frame at all", _journal(bodies(Kind.FRAME, lambda _: b"?"))),
+    Mutation(Step.FRAMES, "an agreement that one party signed", _journal(given(prover=None))),
+    Mutation(Step.FRAMES, "an agreement that another prover signed", _journal(given(prover=STRANGER))),
+    Mutation(Step.FRAMES, "a lease that another signed", _journal(given(lease=STRANGER))),
+    Mutation(Step.FRAMES, "a revocation that another signed", _journal(given(revocation=STRANGER))),
+    Mutation(Step.FRAMES, "a class table that another signed", _journal(given(table=STRANGER))),
+    Mutation(Step.FRAMES, "a load window that the prover did not sign", _journal(given(window=STRANGER))),
+    Mutation(Step.FRAMES, "a lease that cannot be read", _journal(bodies(Kind.LEASE, lambda _: b"\xff"))),
+    Mutation(Step.FRAMES, "a load window that cannot be read", _journal(bodies(Kind.LOAD_WINDOW, lambda _: b"[]"))),
     Mutation(Step.RECOMPUTED, "a word changed", _result(site_words="all is well")),
     Mutation(Step.RECOMPUTED, "a bound that flatters", _link(lambda _: {"hidden_bytes_bound": "0"})),
     Mutation(Step.RECOMPUTED, "more coverage", _link(lambda _: {"coverage": 1.0})),
@@ -308,4 +371,22 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(Step.RECOMPUTED, "findings left out, by another program", _by_another_program(findings=None)),
     Mutation(Step.RECOMPUTED, "no links, by another program", _by_another_program(links=[])),
     Mutation(Step.RECOMPUTED, "a site file that cannot be read", _journal(bodies(Kind.SITE, lambda _: b"?"))),
+    Mutation(Step.RECOMPUTED, "an agreement left out", _result(agreements=[])),
+    Mutation(Step.RECOMPUTED, "an agreement left out, by another program", _by_another_program(agreements=[])),
+    Mutation(Step.AGREEMENT, "another verifier than the policy's", _parties(verifier=STRANGER)),
+    Mutation(Step.AGREEMENT, "another prover than the policy's", _parties(prover=STRANGER)),
+    Mutation(Step.AGREEMENT, "the parties in each other's place", _parties(verifier=PROVER, prover=VERIFIER)),
+    Mutation(Step.AGREEMENT, "none, though the policy names parties", _no_agreement),
+    Mutation(Step.AGREEMENT, "another number", _agreement(number="2"), Extent.SUMMARY),
+    Mutation(Step.AGREEMENT, "another digest", _agreement(sha256="0" * 64), Extent.SUMMARY),
+    Mutation(Step.AGREEMENT, "an agreement that is none", _agreement(signed="{}"), Extent.SUMMARY),
+    Mutation(Step.AGREEMENT, "an agreement that is no text", _agreement(signed=None), Extent.SUMMARY),
+    Mutation(Step.AGREEMENT, "signed by one party", _agreement(signed=signed_text(prover=None)), Extent.SUMMARY),
+    Mutation(
+        Step.AGREEMENT,
+        "a signature of the other party's",
+        _agreement(signed=signed_text(prover=VERIFIER)),
+        Extent.SUMMARY,
+    ),
+    Mutation(Step.AGREEMENT, "agreements that are no list", _result(agreements=7), Extent.SUMMARY),
 )

@@ -27,7 +27,8 @@ from controller.evidence import statement as statements
 from controller.evidence.checkpoint import cosign
 from controller.evidence.envelope import open_envelope
 from controller.evidence.note import KeyKind, NoteKey
-from controller.evidence.policy import Policy
+from controller.evidence.policy import Policy, policy_of
+from controller.evidence.refusal import VerificationError
 from controller.evidence.tree import CompactRange, leaf_hash
 from controller.journal import Journal, Kind, NewEntry
 from controller.journal_export import export
@@ -36,6 +37,7 @@ from controller.journal_log import keep_cosignature, publish, stored
 from controller.judgement import json_text, judge_period
 from controller.logkeys import SiteKeys, make_site_keys
 from controller.policyfile import load_policy
+from hil.bench.mutations import FULL_ONLY
 from protos.signing import SigningDomain, sign
 from protos.v1 import frame_pb2
 from protos.wire import FRAME_VERSION
@@ -132,7 +134,7 @@ def test_a_good_bundle_verifies_step_by_step(made: Made) -> None:
     assert found.witness_times == {WITNESS.name: NOW // SECOND}
     steps.clear()
     assert not verify_bytes(made.summary, made.policy, lambda step, _: steps.append(step)).recomputed
-    assert steps == list(Step)[:8]
+    assert steps == [*list(Step)[:8], Step.AGREEMENT]
 
 
 def test_proofs_swapped_between_two_good_reports(made: Made) -> None:
@@ -246,6 +248,34 @@ def test_the_policy_file(made: Made, tmp_path: Path) -> None:
         load_policy(tmp_path / "none")
 
 
+def test_a_policy_names_both_parties_or_neither(made: Made) -> None:
+    verifier, prover = (Ed25519PrivateKey.generate().public_key().public_bytes_raw() for _ in range(2))
+    values = {
+        "version": 1,
+        "log": {"key": made.policy.log.encode()},
+        "report": {"threshold": 1, "keys": [made.keys.report_public.hex()]},
+        "witnesses": {"quorum": 0, "keys": []},
+    }
+
+    def parties(**keys: object) -> object:
+        return policy_of({**values, "agreement": keys}).parties
+
+    assert policy_of(values).parties is None
+    assert parties(verifier=verifier.hex(), prover=prover.hex()) == {"verifier": (verifier,), "prover": (prover,)}
+    several = parties(verifier=[verifier.hex(), AGENT.hex()], prover=prover.hex())
+    assert several == {"verifier": (verifier, AGENT), "prover": (prover,)}
+    both = {"verifier": verifier.hex(), "prover": prover.hex()}
+    for wrong, says in (
+        ({"verifier": verifier.hex()}, "does not name the verifier and the prover"),
+        ({**both, "witness": AGENT.hex()}, "and no one else"),
+        ({**both, "prover": verifier.hex()}, "the same key"),
+        ({**both, "prover": made.keys.report_public.hex()}, "the same key"),
+        ({**both, "prover": "00"}, r"agreement\.prover"),
+    ):
+        with pytest.raises(VerificationError, match=says):
+            parties(**wrong)
+
+
 def test_the_report_that_is_told_is_the_signed_one(made: Made) -> None:
     head, _ = parted(made.full)
     told = report_of(statements.decode(open_envelope(head.envelope, made.policy.report_keys, 1)))
@@ -271,7 +301,7 @@ def test_kept_bundles_are_judged_the_same_for_ever(folder: Path) -> None:
         passed: list[Step] = []
         found = verify_bytes(raw, policy, lambda step, _: passed.append(step))
         # Whatever is improved: what was signed once follows from its evidence for ever (docs/adr/0098).
-        assert passed == list(Step)[: 11 if folder.name.startswith("full") else 8]
+        assert passed == [step for step in Step if folder.name.startswith("full") or step not in FULL_ONLY]
         assert found.recomputed is folder.name.startswith("full")
         return
     why = (folder / "WHY").read_text(encoding="utf-8")

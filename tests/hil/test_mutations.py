@@ -7,8 +7,8 @@ from pathlib import Path
 
 from controller.bundle import Extent
 from controller.bundle_steps import Step
-from hil.bench.matrix import FULL_ONLY, PATHS, matrix
-from hil.bench.mutations import MUTATIONS
+from hil.bench.matrix import PATHS, matrix
+from hil.bench.mutations import FULL_ONLY, MUTATIONS
 
 
 def test_an_invalid_part_meant_success_on_one_path(tmp_path: Path) -> None:

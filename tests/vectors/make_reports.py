@@ -7,11 +7,13 @@ It adds what is not there and never overwrites.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
 import lzma
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from controller.journal_log import keep_cosignature, publish
 from controller.journal_prune import carry_out, decide, plan, refuse_if_needed
 from controller.judgement import json_text, judge_period
 from controller.logkeys import SiteKeys, make_site_keys
+from hil.bench.forge_agreed import PARTY_KEYS, agreed
 from protos.signing import SigningDomain, sign
 from protos.v1 import frame_pb2
 
@@ -66,22 +69,39 @@ def entries(step_s: int = 600) -> list[NewEntry]:
     return found
 
 
-def report(journal: Journal, keys: SiteKeys, folder: Path, *, lie: bool = False) -> None:
-    """Write a full bundle of the journal and its policy to ``folder``."""
+def as_it_is(text: str) -> str:
+    """Return the result that the journal gives."""
+    return text
+
+
+def report(
+    journal: Journal,
+    keys: SiteKeys,
+    folder: Path,
+    *,
+    retell: Callable[[str], str] = as_it_is,
+    extent: Extent = Extent.FULL,
+    parties: bool = False,
+) -> None:
+    """Write a bundle of the journal and its policy to ``folder``; ``parties``: the policy names those of agreements."""
     size = len(journal)
     parts = judge_period(journal, PERIOD)
-    text = better(json_text(parts)) if lie else json_text(parts)
+    text = retell(json_text(parts))
     leaf = issue(journal, keys, parts, size=size, period=PERIOD, now_ns=NOW, result=text.encode())
     newest = publish(journal, keys.log)
     line = cosign(newest.note, WITNESS.name, WITNESS_KEY, NOW // SECOND).encode()
     keep_cosignature(journal, newest.checkpoint.size, line, WITNESS)
     folder.mkdir()
     path = folder / "report.bundle"
-    write(journal, keys, path, leaf=leaf, size=size, result=text.encode(), extent=Extent.FULL)
+    write(journal, keys, path, leaf=leaf, size=size, result=text.encode(), extent=extent)
+    named = "".join(
+        f'{party.value} = "{key.public_key().public_bytes_raw().hex()}"\n' for party, key in PARTY_KEYS.items()
+    )
     (folder / "policy.toml").write_text(
         f'version = 1\n\n[log]\nkey = "{keys.log.public.encode()}"\n\n[report]\nthreshold = 1\n'
         f'keys = ["{keys.report_public.hex()}"]\n\n[witnesses]\nquorum = 1\nkeys = ["{WITNESS.encode()}"]\n\n'
-        f'[agents]\n{AGENT} = "{AGENT_KEY.public_key().public_bytes_raw().hex()}"\n',
+        f'[agents]\n{AGENT} = "{AGENT_KEY.public_key().public_bytes_raw().hex()}"\n'
+        + (f"\n[agreement]\n{named}" if parties else ""),
         encoding="utf-8",
     )
 
@@ -115,7 +135,7 @@ def main() -> None:
         if not (FOLDER / "step-11-a-flattering-bound_fail").exists():
             with Journal.create(scratch / "lie.db", *entries()) as journal:
                 folder = FOLDER / "step-11-a-flattering-bound_fail"
-                report(journal, make_site_keys(journal.path, "demo"), folder, lie=True)
+                report(journal, make_site_keys(journal.path, "demo"), folder, retell=better)
                 why = "step 11: the report claims that nothing could be hidden; its evidence does not give that\n"
                 (folder / "WHY").write_text(why, encoding="utf-8")
         folder = FOLDER / "step-09-a-body-dropped-without-a-decision_fail"
@@ -130,6 +150,7 @@ def main() -> None:
             why = "step 9: a scrape's body is left out, and no entry decides that it was dropped\n"
             (folder / "WHY").write_text(why, encoding="utf-8")
         _packed(scratch)
+        _agreed(scratch)
 
 
 def _packed(scratch: Path) -> None:
@@ -161,6 +182,47 @@ def _packed(scratch: Path) -> None:
             (FOLDER / name).mkdir()
             (FOLDER / name / "policy.toml").write_bytes((good / "policy.toml").read_bytes())
             (FOLDER / name / "report.bundle").write_bytes(raw)
+            (FOLDER / name / "WHY").write_text(why, encoding="utf-8")
+
+
+def _agreed(scratch: Path) -> None:
+    """Write bundles of a journal with an agreement, and with what is given under it."""
+
+    def laxer(text: str) -> str:
+        value = json.loads(text)
+        signed = json.loads(value["agreements"][0]["signed"])
+        document = base64.b64decode(signed["document_base64"]).replace(b"300MB", b"300GB")
+        signed["document_base64"] = base64.b64encode(document).decode()
+        value["agreements"][0].update(signed=json.dumps(signed), sha256=hashlib.sha256(document).hexdigest())
+        return json.dumps(value, indent=2) + "\n"
+
+    recorded = entries()
+    given = [*recorded, *agreed("demo", AGENT, recorded[-1].recorded_ns)]
+    forged = [*recorded, *agreed("demo", AGENT, recorded[-1].recorded_ns, lease=AGENT_KEY)]
+    for name, what, extent, retell, why in (
+        ("full-agreement", given, Extent.FULL, as_it_is, ""),
+        ("summary-agreement", given, Extent.SUMMARY, as_it_is, ""),
+        (
+            "step-10-a-lease-that-the-verifier-did-not-sign_fail",
+            forged,
+            Extent.FULL,
+            as_it_is,
+            "step 10: a lease in the journal is signed by an agent's key\n",
+        ),
+        (
+            "step-12-a-laxer-agreement-than-was-signed_fail",
+            given,
+            Extent.SUMMARY,
+            laxer,
+            "step 12: the agreement allows a thousand times what both parties signed\n",
+        ),
+    ):
+        if (FOLDER / name).exists():
+            continue
+        with Journal.create(scratch / f"{name}.db", *what) as journal:
+            keys = make_site_keys(journal.path, "demo")
+            report(journal, keys, FOLDER / name, retell=retell, extent=extent, parties=True)
+        if why:
             (FOLDER / name / "WHY").write_text(why, encoding="utf-8")
 
 

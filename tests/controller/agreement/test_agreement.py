@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from controller.agreement.arithmetic import bounds_on, contradictions, depth_on, explained, merged, strictest
 from controller.agreement.document import parse
 from controller.agreement.envelope import Party, SignedAgreement, check, decode, unsigned
-from controller.agreement.inforce import accept, check_fits, in_force, prover_key
+from controller.agreement.inforce import accept, check_fits, in_force, parties_in_force
 from controller.cli import app
 from controller.errors import EvidenceError, OperatorError
 from controller.journal import Journal
@@ -230,7 +230,7 @@ def test_a_change_needs_both_and_a_higher_number(site_file: Path, journal: Journ
     accept(journal, site, first, KEYS, now_ns=1, wall_ns=0)
     found = in_force(journal, site.name)
     assert found is not None
-    assert (found.document, prover_key(journal, site.name)) == (first.document, KEYS[Party.PROVER])
+    assert (found.document, parties_in_force(journal, site.name)) == (first.document, KEYS)
     other_prover = Ed25519PrivateKey.generate()
     second = unsigned(document(LIMIT, site=site.name, number=2), "b").signed(Party.VERIFIER, VERIFIER)
     refused: list[tuple[SignedAgreement, dict[Party, bytes], type[Exception], str]] = [

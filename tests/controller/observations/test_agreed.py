@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controller.agreement.document import Agreement, Limit
+from controller.agreement.envelope import SignedAgreement
 from controller.crosscheck.model import Finding, FindingKind, Period, Verdict
 from controller.crosscheck.verdict import site_verdict
 from controller.observations.agreed import AgreedFindings, InForce, in_force_over
@@ -115,7 +116,7 @@ def test_counts_that_begin_anew_or_are_not_all_told_accuse_nobody() -> None:
 
 def test_each_agreement_counts_from_its_acceptance_and_its_breach_convicts_the_site() -> None:
     one, two = agreement(limit("node", ("*",), 1, 1)), agreement(limit("node", ("*",), 1, 2))
-    held = in_force_over([(5, one), (9, two)])
+    held = in_force_over([(at, SignedAgreement("a test", b"", each, {})) for at, each in ((5, one), (9, two))])
     assert held == [InForce(one, 5, 9), InForce(two, 9, None)]
     listener = LimitFindings(DPU, PERIOD, given=[], windows=[], agreements=[InForce(PAIR, 0, None)])
     for at in range(30):
