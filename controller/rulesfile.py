@@ -95,6 +95,7 @@ _SHARES: dict[str, tuple[float, float]] = {
     "honest_ratio_span": (1.0, 1e6),
     "symmetric_within": (0.0, 0.5),
     "one_way_below": (0.0, 1.0),
+    "acknowledged_below": (0.0, 1.0),
     "honest_day_variation": (0.0, 1.0),
     "honest_loads_per_day": (0.0, 1000.0),
 }

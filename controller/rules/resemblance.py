@@ -73,7 +73,7 @@ def resemblance(flow: Flow, bursts: Bursts, findings: Sequence[Finding], shape: 
     if len(known) == 0:
         return Resemblance(Label.UNKNOWN, "nothing is known of it", {})
     plateau = _plateau(flow)
-    sided = one_way(flow, main, bursts.found, shape.one_way_below)
+    sided = one_way(flow, main, bursts.found, shape)
     reverse = None if flow.reverse is None else float(np.nansum(flow.reverse.rate)) / max(1.0, float(known.sum()))
     numbers: dict[str, float | int | None] = {
         "median_bytes_per_s": float(np.median(known)),

@@ -33,7 +33,9 @@ class Shape:
         honest_ratio_span: what an honest flow sends to what it receives lies anywhere between 1 : span and span : 1,
             each as likely (logarithmically).
         symmetric_within: ``|sent - received| / (sent + received)`` up to which a stretch counts as symmetric.
-        one_way_below: smaller over larger direction below which a burst is one-way.
+        one_way_below: what came back over what went, below which a burst is one-way.
+        acknowledged_below: a burst with less than this share of what came the other way may be no more than its
+            acknowledgements: 66 bytes for a frame of 1,514. TCP acknowledges every other one, or fewer.
         honest_day_variation: Rayleigh scale of the coefficient of variation of an honest flow's ten-minute means
             within a day: demand has hours.
         honest_loads_per_day: loads of weights an honest node needs, on average.
@@ -50,6 +52,7 @@ class Shape:
     honest_ratio_span: float = 20.0
     symmetric_within: float = 0.03
     one_way_below: float = 0.1
+    acknowledged_below: float = 0.044
     honest_day_variation: float = 0.2
     honest_loads_per_day: float = 4.0
     rasters: int = 1

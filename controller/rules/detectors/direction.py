@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controller.rules.bursts import Burst
 from controller.rules.series import Flow, Series
+from controller.rules.shape import Shape
 
 
 def reverse_share(flow: Flow, series: Series, burst: Burst) -> float | None:
@@ -16,18 +17,16 @@ def reverse_share(flow: Flow, series: Series, burst: Burst) -> float | None:
     return None if own <= 0 else other.volume(burst.first, burst.end) / own
 
 
-def balance(flow: Flow, series: Series, burst: Burst) -> float | None:
-    """Return the smaller over the larger direction during a burst; None where the other is not recorded.
+def goes_one_way(flow: Flow, series: Series, burst: Burst, shape: Shape) -> bool | None:
+    """Whether a burst is a transfer that is only acknowledged, or such acknowledgements; None where that is not known.
 
-    Near 0 for a transfer and for its acknowledgements alike: those are bursts too, as regular and equal as what they
-    acknowledge, and go one way as it does.
+    Acknowledgements are as regular and equal as what they acknowledge, and never more than a certain share of it.
     """
     share = reverse_share(flow, series, burst)
-    return None if share is None else min(share, 1 / max(1.0, share))
+    return None if share is None else share < shape.one_way_below or share * shape.acknowledged_below > 1
 
 
-def one_way(flow: Flow, series: Series, bursts: tuple[Burst, ...], below: float) -> bool | None:
+def one_way(flow: Flow, series: Series, bursts: tuple[Burst, ...], shape: Shape) -> bool | None:
     """Whether most of the bursts went one way; None where the other direction is not recorded."""
-    balances = [balance(flow, series, burst) for burst in bursts]
-    known = [each for each in balances if each is not None]
-    return None if not known else sum(each < below for each in known) * 2 > len(known)
+    known = [each for burst in bursts if (each := goes_one_way(flow, series, burst, shape)) is not None]
+    return None if not known else sum(known) * 2 > len(known)

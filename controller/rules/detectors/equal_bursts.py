@@ -135,7 +135,7 @@ def periodic_equal_bursts(
     severity = shape.severity(best.chance, best.period_ns)
     if severity is None:
         return None
-    one_sided = one_way(flow, series, best.bursts, shape.one_way_below)
+    one_sided = one_way(flow, series, best.bursts, shape)
     if one_sided:
         severity = Severity.NOTE
     stretch = series.between(best.bursts[0].start_ns - series.step_ns, series.end_ns)

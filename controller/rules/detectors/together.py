@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from controller.rules.bursts import Burst, Bursts
-from controller.rules.detectors.direction import balance
+from controller.rules.detectors.direction import goes_one_way
 from controller.rules.finding import Finding, Kind
 from controller.rules.probability import at_least_binomial, chi_square_below
 from controller.rules.series import Flow
@@ -59,12 +59,8 @@ def synchronous_bursts(flows: Sequence[Flow], bursts: Mapping[str, Bursts], shap
 
 
 def _counts(flow: Flow, burst: Burst, shape: Shape) -> bool:
-    both_ways = balance(flow, flow.main, burst)
-    return (
-        burst.first > 0
-        and burst.bytes >= shape.least_burst_bytes
-        and (both_ways is None or both_ways >= shape.one_way_below)
-    )
+    sided = goes_one_way(flow, flow.main, burst, shape)
+    return burst.first > 0 and burst.bytes >= shape.least_burst_bytes and not sided
 
 
 def _pair(  # noqa: PLR0917  what a pair's chance follows from

@@ -110,13 +110,21 @@ def test_acknowledgements_of_one_way_bursts_are_a_note() -> None:
     assert {each.severity for each in found} == {Severity.NOTE}
 
 
+def test_what_carries_more_than_acknowledgements_is_an_alarm() -> None:
+    rate = np.full(1_000, 800.0)
+    rate[10:1_000:20] = 1e9
+    flow = _flow(rate, 900.0 + 0.0526 * rate)  # updates of twenty nodes, and one's own through the same store
+    loud = [each for each in shapes(flow, DEFAULT_SHAPE) if each.severity is Severity.PAGE]
+    assert [each.places for each in loud if each.kind is Kind.PERIODIC_EQUAL_BURSTS] == [("n in",)]
+
+
 def test_weights_loaded_everywhere_at_once_are_not_synchronous_bursts() -> None:
     """Not even where a quiet day's sent bytes outweigh them, so that their acknowledgements are what is looked at."""
     sent = np.full(1_000, 5e6)
     loaded = np.full(1_000, 1e3)
     for at in (100, 310, 640, 900):
         loaded[at] = 1e9
-        sent[at] += 5e7
+        sent[at] += 3e7
     flows = [_flow(sent, loaded, name) for name in ("a", "b")]
     assert all(flow.main is flow.outward for flow in flows)
     assert _together(flows)[0] == []
