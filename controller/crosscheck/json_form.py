@@ -202,7 +202,7 @@ def _agreement(agreement: AgreementInForce) -> dict[str, Json]:
         "number": str(agreement.number),
         "sha256": agreement.sha256.hex(),
         "from_ns": str(agreement.from_ns),
-        "to_ns": _number(agreement.to_ns),
+        "to_ns": str(agreement.to_ns),
         "signed": agreement.signed.decode(),
     }
 

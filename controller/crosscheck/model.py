@@ -309,13 +309,13 @@ class AgreementInForce:
     """An agreement that held at some time of the period, as both parties signed it.
 
     ``signed`` is its file, whose signatures whoever reads the result can check; ``sha256`` is of the document in it.
-    It held from ``from_ns``, when it was accepted, to ``to_ns``, when the next one was; None: until now.
+    It held from ``from_ns``, when it was accepted and valid, to ``to_ns``, when the next one was or its validity ended.
     """
 
     number: int
     sha256: bytes
     from_ns: int
-    to_ns: int | None
+    to_ns: int
     signed: bytes
 
 

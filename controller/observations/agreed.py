@@ -38,11 +38,11 @@ Thing = TrafficClass | str
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """An agreement and when it held, on the timeline: from its acceptance to the next one's."""
+    """An agreement and when it held, on the timeline: from its acceptance, within its validity, to the next one's."""
 
     agreement: Agreement
     from_ns: int
-    to_ns: int | None
+    to_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class AgreedFindings:
         if not within or not before.complete:
             return
         for number, held in enumerate(self._agreements):
-            if before.times[0] < held.from_ns or (held.to_ns is not None and before.times[1] > held.to_ns):
+            if before.times[0] < held.from_ns or before.times[1] > held.to_ns:
                 continue
             for thing, count in _together(before.counts).items():
                 look = _Look(
@@ -254,14 +254,22 @@ def _dropped(frame: frame_pb2.Frame) -> dict[str, dict[Thing, int]]:
 
 def in_force_over(accepted: Sequence[tuple[int, SignedAgreement]]) -> list[InForce]:
     """Return agreements with the time they held: from when each was accepted, within its validity, to the next one."""
-    ends = [*(from_ns for from_ns, _ in accepted[1:]), None]
-    return [InForce(signed.agreement, from_ns, to_ns) for (from_ns, signed), to_ns in zip(accepted, ends, strict=False)]
+    return [InForce(signed.agreement, from_ns, to_ns) for signed, from_ns, to_ns in _held(accepted)]
 
 
 def agreements_in(accepted: Sequence[tuple[int, SignedAgreement]], period: Period) -> tuple[AgreementInForce, ...]:
     """Return those that held at some time of ``period``, as both parties signed them, for who reads the result."""
     return tuple(
-        AgreementInForce(held.agreement.number, signed.sha256, held.from_ns, held.to_ns, signed.encode())
-        for held, (_, signed) in zip(in_force_over(accepted), accepted, strict=True)
-        if held.from_ns < period.to_ns and (held.to_ns is None or held.to_ns > period.from_ns)
+        AgreementInForce(signed.agreement.number, signed.sha256, from_ns, to_ns, signed.encode())
+        for signed, from_ns, to_ns in _held(accepted)
+        if from_ns < period.to_ns and to_ns > period.from_ns
     )
+
+
+def _held(accepted: Sequence[tuple[int, SignedAgreement]]) -> Iterator[tuple[SignedAgreement, int, int]]:
+    """Yield each with the time it held; one that never did, because the next came first or it was over, is none."""
+    for number, (at_ns, signed) in enumerate(accepted, 1):
+        said, nexts = signed.agreement, [at_ns for at_ns, _ in accepted[number : number + 1]]
+        from_ns, to_ns = max(at_ns, said.valid_from_ns), min([said.valid_to_ns, *nexts])
+        if from_ns < to_ns:
+            yield signed, from_ns, to_ns

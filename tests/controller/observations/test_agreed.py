@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from controller.agreement.document import Agreement, Limit
 from controller.agreement.envelope import SignedAgreement
 from controller.crosscheck.model import Finding, FindingKind, Period, Verdict
 from controller.crosscheck.verdict import site_verdict
-from controller.observations.agreed import AgreedFindings, InForce, in_force_over
+from controller.observations.agreed import AgreedFindings, InForce, agreements_in, in_force_over
 from controller.observations.limits import LimitFindings
 from controller.site import Dpu, Endpoint, Uplink
 from protos.buckets import TrafficClass
@@ -56,7 +57,7 @@ def frame(
 
 
 def found(frames: Sequence[frame_pb2.Frame], held: Agreement, from_s: int = 0) -> list[Finding]:
-    listener = AgreedFindings(DPU, PERIOD, [InForce(held, from_s * S, None)], ())
+    listener = AgreedFindings(DPU, PERIOD, [InForce(held, from_s * S, held.valid_to_ns)], ())
     for each in frames:
         listener.take(each, each.clock.monotonic_ns, each.clock.monotonic_ns + S // 2)
     return listener.findings()
@@ -117,8 +118,8 @@ def test_counts_that_begin_anew_or_are_not_all_told_accuse_nobody() -> None:
 def test_each_agreement_counts_from_its_acceptance_and_its_breach_convicts_the_site() -> None:
     one, two = agreement(limit("node", ("*",), 1, 1)), agreement(limit("node", ("*",), 1, 2))
     held = in_force_over([(at, SignedAgreement("a test", b"", each, {})) for at, each in ((5, one), (9, two))])
-    assert held == [InForce(one, 5, 9), InForce(two, 9, None)]
-    listener = LimitFindings(DPU, PERIOD, given=[], windows=[], agreements=[InForce(PAIR, 0, None)])
+    assert held == [InForce(one, 5, 9), InForce(two, 9, two.valid_to_ns)]
+    listener = LimitFindings(DPU, PERIOD, given=[], windows=[], agreements=[InForce(PAIR, 0, PAIR.valid_to_ns)])
     for at in range(30):
         listener.take(frame(at, peers={"node2": 200 * at}), at * S, at * S + 1)
     (finding,) = listener.findings()
@@ -126,3 +127,13 @@ def test_each_agreement_counts_from_its_acceptance_and_its_breach_convicts_the_s
     facts = {"bytes_on_undeclared_port": False, "ports_clean": True}
     assert site_verdict([Verdict.COMPLIANT], **facts) is Verdict.COMPLIANT
     assert site_verdict([Verdict.COMPLIANT], **facts, agreement_broken=True) is Verdict.VIOLATION
+
+
+def test_an_agreement_binds_nobody_outside_of_its_validity() -> None:
+    def signed(valid_from_ns: int, valid_to_ns: int) -> SignedAgreement:
+        return SignedAgreement("a test", b"", replace(PAIR, valid_from_ns=valid_from_ns, valid_to_ns=valid_to_ns), {})
+
+    accepted = [(5, signed(7, 100)), (20, signed(0, 30)), (40, signed(60, 70)), (50, signed(0, 10**20))]
+    held = in_force_over(accepted)
+    assert [(each.from_ns, each.to_ns) for each in held] == [(7, 20), (20, 30), (50, 10**20)]
+    assert [each.from_ns for each in agreements_in(accepted, Period(20, 50))] == [20]
