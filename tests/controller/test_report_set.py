@@ -37,6 +37,9 @@ def judged() -> Judged:
     return Judged(evidence, crosscheck(evidence))
 
 
+PRINTS = 'for each; do case "$each" in --print-to-pdf=*) printf "{}" >"${{each#*=}}";; esac; done'
+
+
 def browser(folder: Path, script: str) -> None:
     path = folder / "bin" / "chromium"
     path.parent.mkdir()
@@ -59,7 +62,7 @@ def test_where_the_bundle_goes(tmp_path: Path) -> None:
 
 
 def test_all_files_say_the_same(judged: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    browser(tmp_path, 'for each; do case "$each" in --print-to-pdf=*) printf "%%PDF-1.4" >"${each#*=}";; esac; done')
+    browser(tmp_path, PRINTS.format("%%PDF-1.4"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     said = written(judged, tmp_path)
     assert {each.name for each in tmp_path.iterdir() if each.is_file()} == {
@@ -76,7 +79,7 @@ def test_all_files_say_the_same(judged: Judged, tmp_path: Path, monkeypatch: pyt
     assert said[-1] == f"{tmp_path / 'report.pdf'}: to print, 8 bytes"
 
 
-@pytest.mark.parametrize("script", ["exit 1", "exit 0", "kill -9 $$", 'echo no >"$1"'])
+@pytest.mark.parametrize("script", ["exit 1", "exit 0", "kill -9 $$", PRINTS.format("no PDF")])
 def test_a_browser_that_does_not_print_is_named_and_everything_else_is_there(
     judged: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
