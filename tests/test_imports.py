@@ -34,6 +34,7 @@ ALLOWED: tuple[tuple[str, frozenset[str]], ...] = (
     ("controller/observations/buckets.py", frozenset({"numpy"})),
     ("controller/observations/tables.py", frozenset({"google.protobuf"})),
     ("controller/observations/*", frozenset()),
+    ("controller/journal_signatures.py", frozenset({"google.protobuf"})),
     ("controller/journal*.py", frozenset()),
     ("controller/timeline.py", frozenset()),
     ("controller/judgement.py", frozenset()),
