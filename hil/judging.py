@@ -33,10 +33,14 @@ def _seen(result: CrossCheckJson) -> str:
     counts: dict[str, set[str]] = {}
     for finding in result["findings"]:
         name = finding["kind"] if finding["certain"] else f"{finding['kind']} (possible)"
-        place = finding["link"] or f"{finding['switch']} {finding['port']}"
-        counts.setdefault(name, set()).add(place)
+        counts.setdefault(name, set()).add(_place(finding))
     told = "; ".join(f"{kind} on {', '.join(sorted(places))}" for kind, places in sorted(counts.items()))
     return f"{result['verdict']}; {told or 'no finding'}"
+
+
+def _place(finding: Mapping[str, Any]) -> str:
+    port = " ".join(finding[key] for key in ("switch", "port") if finding[key])
+    return finding["link"] or port or finding["node"] or "several links together"
 
 
 def honest(result: CrossCheckJson) -> Judgement:

@@ -18,7 +18,15 @@ def _link(name: str, direction: str, verdict: str) -> dict[str, Any]:
 
 
 def _finding(kind: str, link: str | None, direction: str | None, least: int | None = 1, **more: Any) -> dict[str, Any]:
-    found = {"kind": kind, "link": link, "direction": direction, "certain": True, "switch": None, "port": None}
+    found = {
+        "kind": kind,
+        "link": link,
+        "direction": direction,
+        "certain": True,
+        "switch": None,
+        "port": None,
+        "node": None,
+    }
     return {**found, "bytes_at_least": None if least is None else str(least), **more}
 
 
@@ -54,6 +62,22 @@ JUDGES: dict[str, tuple[dict[str, Any], judging.Judge]] = {
 def test_what_has_to_be_seen_is_accepted(name: str) -> None:
     result, judge = JUDGES[name]
     assert judge(result).ok, judge(result).seen
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ({"link": "node1/p0"}, "node1/p0"),
+        ({"switch": "sw1", "port": "eth6"}, "sw1 eth6"),
+        ({"switch": "sw1"}, "sw1"),
+        ({"node": "node1"}, "node1"),
+        ({}, "several links together"),
+    ],
+)
+def test_a_finding_is_told_with_its_place(where: dict[str, str], said: str) -> None:
+    place = {"link": None, "direction": None, **where}
+    result = {**HONEST, "findings": [_finding("bytes-unaccounted", **place, certain=False)]}  # type: ignore[arg-type]
+    assert judging.honest(result).seen == f"compliant; bytes-unaccounted (possible) on {said}"
 
 
 def _without_findings(result: dict[str, Any]) -> None:
