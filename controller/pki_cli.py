@@ -13,12 +13,10 @@ from typing import Annotated
 
 import typer
 from cryptography import x509
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from controller import site as sites
 from controller.cli_options import SITE_FILE, AsJson, SiteFile
+from controller.cli_rows import print_rows
 from controller.credentials import load_ca, load_ca_certificate, load_credential
 from controller.errors import OperatorError
 from controller.pki import (
@@ -115,12 +113,20 @@ def show(site_file: SiteFile = SITE_FILE, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
-        table = Table("file", "identity", "addresses", "valid until (UTC)", "days left", "problem")
-        for row in rows:
-            days = "-" if row.days_left is None else str(row.days_left)
-            cells = (row.file, row.identity, ", ".join(row.addresses), row.not_after, days, row.problem)
-            table.add_row(*map(escape, cells))
-        Console().print(table)
+        print_rows(
+            ("file", "identity", "addresses", "valid until (UTC)", "days left", "problem"),
+            [
+                (
+                    row.file,
+                    row.identity,
+                    ", ".join(row.addresses),
+                    row.not_after,
+                    "-" if row.days_left is None else str(row.days_left),
+                    row.problem,
+                )
+                for row in rows
+            ],
+        )
     if any(row.problem for row in rows):
         raise typer.Exit(OperatorError.exit_code)
 

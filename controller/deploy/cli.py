@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from controller import site as sites
 from controller.cli_options import SITE_FILE, AsJson, SiteFile
+from controller.cli_rows import print_rows
 from controller.credentials import load_credential
 from controller.deploy.bundle import Bundle, build
 from controller.deploy.deploy import deploy as deploy_one
@@ -173,7 +170,7 @@ def _print_outcomes(outcomes: list[tuple[Dpu, Deployed | WeighbridgeError]], *, 
         ]
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = Table("agent", "version", "bundle", "what was done", box=SIMPLE)
+    shown = []
     for dpu, outcome in outcomes:
         if isinstance(outcome, Deployed):
             done = [
@@ -185,27 +182,19 @@ def _print_outcomes(outcomes: list[tuple[Dpu, Deployed | WeighbridgeError]], *, 
                 )
                 if so
             ]
-            table.add_row(dpu.name, outcome.version, outcome.bundle_sha256[:12], ", ".join(done) or "nothing to do")
+            shown.append((dpu.name, outcome.version, outcome.bundle_sha256[:12], ", ".join(done) or "nothing to do"))
         else:
-            table.add_row(dpu.name, "-", "-", "FAILED")
+            shown.append((dpu.name, "-", "-", "FAILED"))
             typer.echo(f"error: {outcome}", err=True)
-    Console().print(table)
+    print_rows(("agent", "version", "bundle", "what was done"), shown)
 
 
 def _print_status(rows: list[Asked]) -> None:
-    table = Table(box=SIMPLE)
-    for heading in HEADINGS:
-        table.add_column(heading, no_wrap=heading in {"agent", "address"}, overflow="fold")
     for row in rows:
-        table.add_row(*map(escape, row.as_row()))
         if row.problem:
             typer.echo(f"{row.dpu.name}: {row.problem}", err=True)
-    Console().print(table)
+    print_rows(HEADINGS, [row.as_row() for row in rows])
     meters = [cells for row in rows for cells in row.meter_rows()]
     if meters:
-        shown = Table(box=SIMPLE)
-        for heading in METER_HEADINGS:
-            shown.add_column(heading, no_wrap=heading in {"agent", "port"}, overflow="fold")
-        for cells in meters:
-            shown.add_row(*map(escape, cells))
-        Console().print(shown)
+        typer.echo()
+        print_rows(METER_HEADINGS, meters, names=2)

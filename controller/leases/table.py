@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from controller.cli_rows import print_rows
 from protos.buckets import TrafficClass
 from protos.lease import Slot
 from protos.leasewire import DIRECTION, KIND
@@ -46,28 +47,37 @@ def row_of(
 
 def table(rows: list[dict[str, Any]]) -> None:
     """Print ``rows`` for people."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
-    shown = Table(
-        "agent", "port", "direction", "class", "in force", "rate", "depth", "left", "passed", "dropped", "grant"
+    headings = (
+        "agent",
+        "port",
+        "direction",
+        "class",
+        "in force",
+        "rate",
+        "depth",
+        "left",
+        "passed",
+        "dropped",
+        "grant",
     )
-    for row in rows:
-        in_force = row["state"] if row["floor_reason"] is None else f"floor ({row['floor_reason']})"
-        shown.add_row(
-            row["agent"],
-            row["port"],
-            row["direction"] or "-",
-            row["class"],
-            f"{in_force} {row['trouble'] or ''}".strip(),
-            format_rate(int(row["rate_bytes_per_s"])),
-            format_bytes(int(row["depth_bytes"])),
-            "-" if row["left_ns"] is None else format_duration(int(row["left_ns"])),
-            "-" if row["passed_bytes"] is None else format_bytes(int(row["passed_bytes"])),
-            "-" if row["dropped_bytes"] is None else format_bytes(int(row["dropped_bytes"])),
-            row["grant"] or "-",
-        )
-    Console().print(shown)
+    print_rows(headings, map(_cells, rows), names=4)
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    in_force = row["state"] if row["floor_reason"] is None else f"floor ({row['floor_reason']})"
+    return (
+        row["agent"],
+        row["port"],
+        row["direction"] or "-",
+        row["class"],
+        f"{in_force} {row['trouble'] or ''}".strip(),
+        format_rate(int(row["rate_bytes_per_s"])),
+        format_bytes(int(row["depth_bytes"])),
+        "-" if row["left_ns"] is None else format_duration(int(row["left_ns"])),
+        "-" if row["passed_bytes"] is None else format_bytes(int(row["passed_bytes"])),
+        "-" if row["dropped_bytes"] is None else format_bytes(int(row["dropped_bytes"])),
+        row["grant"] or "-",
+    )
 
 
 def _class(number: int) -> TrafficClass | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli_options import SITE_FILE, AsJson, SiteFile
+from controller.cli_rows import print_rows
 from controller.errors import OperatorError
 from protos.lease import LEASED_CLASSES
 from protos.units import UnitError, parse_bytes, parse_duration_ns, parse_rate_bytes_per_s
@@ -132,15 +133,11 @@ def list_windows(site_file: SiteFile = SITE_FILE, as_json: AsJson = False) -> No
     if as_json:
         typer.echo(json.dumps([_json(each, now_ns) for each in windows], indent=2))
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
     from controller.cli_period import format_utc  # noqa: PLC0415
     from protos.units import format_bytes, format_rate  # noqa: PLC0415
 
-    table = Table("node", "number", "opened", "ends", "state", "class", "in", "back", "rate", "signed by")
-    for each in windows:
-        table.add_row(
+    rows = [
+        (
             each.node,
             str(each.window.number),
             format_utc(each.opened_ns),
@@ -152,7 +149,10 @@ def list_windows(site_file: SiteFile = SITE_FILE, as_json: AsJson = False) -> No
             format_rate(each.rate_bytes_per_s),
             "both" if each.prover_signature else "verifier",
         )
-    Console().print(table)
+        for each in windows
+    ]
+    headings = ("node", "number", "opened", "ends", "state", "class", "in", "back", "rate", "signed by")
+    print_rows(headings, rows, names=2)
 
 
 def _wanted(node: str, size: str, longest: str, from_class: str, **rest: Any) -> Wanted:
