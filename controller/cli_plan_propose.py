@@ -126,7 +126,7 @@ def _workloads(path: Path) -> Workloads:
         values = tomli.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise OperatorError(f"{path}: cannot be read ({error.strerror}). Name the workloads file.") from error
-    except (UnicodeDecodeError, tomli.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise OperatorError(f"{path}: is not TOML: {error}. Correct it there.") from error
     return parse_workloads(values, str(path))
 

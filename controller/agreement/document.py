@@ -125,7 +125,7 @@ def parse(content: bytes, name: str) -> Agreement:
         values = tomli.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise OperatorError(f"{name}: is not UTF-8 at byte {error.start}. Save it as UTF-8.") from error
-    except tomli.TOMLDecodeError as error:
+    except ValueError as error:  # TOML's own, and numbers of thousands of digits
         raise OperatorError(f"{name}: is not TOML: {error}. Correct it there.") from error
     except RecursionError as error:
         raise OperatorError(f"{name}: is nested too deeply. Write it as its reference shows.") from error

@@ -67,6 +67,8 @@ class _Reader:
                 if len(self.text) - self.at > CHUNK or not self.fill():
                     raise self.wrong(f"not JSON ({error.msg})") from error
                 continue
+            except (ValueError, RecursionError) as error:  # a number of thousands of digits; nested without end
+                raise self.wrong(f"not JSON that can be read ({error})") from error
             if end == len(self.text) and not self.ended:
                 self.fill()
                 continue

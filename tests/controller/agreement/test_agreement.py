@@ -127,6 +127,7 @@ def test_contradictions_are_found(old: str, new: str, says: str) -> None:
         ("both_sign = true", "both_sign = 1", "neither true nor false"),
         ("[loads]", "[[loads]]", "is not a table"),
         ("[[limits]]", "[limits", "is not TOML"),
+        ("number = 1", f"number = {'9' * 5_000}", "is not TOML: Exceeds the limit"),
     ],
 )
 def test_what_is_no_agreement_is_refused_with_its_place(old: str, new: str, says: str | None) -> None:

@@ -177,3 +177,15 @@ def test_a_cell_is_read_or_refused_with_a_remedy(text: str) -> None:
 )
 def test_values(text: str, number: float, unit: Unit | None) -> None:
     assert value(text)[:2] == (number, unit)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ['{"a": ' + "9" * 5_000 + "}", "[" * 20_000],
+    ids=["a number of thousands of digits", "nested without end"],
+)
+def test_json_that_the_decoder_gives_up_is_refused(tmp_path: Path, metric: str) -> None:
+    result = f'{{"metric": {metric}, "values": [[1, "1"]]}}'
+    path = _write(tmp_path, f'{{"status": "success", "data": {{"resultType": "matrix", "result": [{result}]}}}}')
+    with pytest.raises(OperatorError, match="not JSON that can be read"):
+        read_record(path)
