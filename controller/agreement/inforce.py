@@ -59,7 +59,8 @@ def accept(
 
     1. Both signed this very document, each with its own key.
     2. It is this site's, names things there are, contradicts itself nowhere, and is not over.
-    3. Its number is higher than that of the one in force, whose prover is the same.
+    3. Its number is higher than that of the one in force, whose prover is the same; and it has begun, since from now on
+       the one in force is not.
 
     Raises:
         OperatorError: it cannot be in force here; nothing was changed.
@@ -79,6 +80,11 @@ def accept(
             raise OperatorError(
                 f"{signed.name}: has number {agreement.number}, in force is {before.agreement.number}. "
                 "A change has a higher number, signed by both."
+            )
+        if agreement.valid_from_ns > wall_ns:
+            raise OperatorError(
+                f"{signed.name}: begins in the future, and agreement {before.agreement.number} would end now. "
+                "Accept it when it begins; the signatures stay good."
             )
         if their_keys[Party.PROVER] != keys[Party.PROVER]:
             raise EvidenceError(

@@ -50,6 +50,7 @@ per_day = 2
 reverse = "10000ppm"
 both_sign = true
 """
+NOW_NS = 1_796_072_400 * 10**9
 SITE_FILES = Path(__file__).parents[1] / "site_ok"
 
 
@@ -228,7 +229,7 @@ def test_a_change_needs_both_and_a_higher_number(site_file: Path, journal: Journ
     site = load(site_file, secrets=False)
     assert in_force(journal, site.name) is None
     first = signed_by_both(document(LIMIT, site=site.name))
-    accept(journal, site, first, KEYS, now_ns=1, wall_ns=0)
+    accept(journal, site, first, KEYS, now_ns=1, wall_ns=NOW_NS)
     found = in_force(journal, site.name)
     assert found is not None
     assert (found.document, parties_in_force(journal, site.name)) == (first.document, KEYS)
@@ -249,11 +250,17 @@ def test_a_change_needs_both_and_a_higher_number(site_file: Path, journal: Journ
             EvidenceError,
             "Another prover is another site",
         ),
+        (
+            signed_by_both(document(LIMIT, site=site.name, number=2).replace(b"2020-01-01", b"2100-01-01")),
+            KEYS,
+            OperatorError,
+            "begins in the future, and agreement 1 would end now",
+        ),
     ]
     for wrong, keys, kind, says in refused:
         with pytest.raises(kind, match=says):
-            accept(journal, site, wrong, keys, now_ns=2, wall_ns=0)
-    accept(journal, site, second.signed(Party.PROVER, PROVER), KEYS, now_ns=3, wall_ns=0)
+            accept(journal, site, wrong, keys, now_ns=2, wall_ns=NOW_NS)
+    accept(journal, site, second.signed(Party.PROVER, PROVER), KEYS, now_ns=3, wall_ns=NOW_NS)
     found = in_force(journal, site.name)
     assert found is not None
     assert found.agreement.number == 2
